@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
-
 	"go.yaml.in/yaml/v4"
 )
 

@@ -98,9 +98,7 @@ func (f *rolloutFaults) age() {
 func (f *rolloutFaults) addressOf(bill, path string) string {
 	billCall(f.t, f.partners, "create", "k-old", bill, f.partner+path)
 	kept, err := f.old.Bill("k-old", bill)
-	if err != nil {
-		f.t.Error(err)
-	}
+	must(f.t, err)
 	return strings.Replace(kept.CallbackURL, bridgeURL, f.partners, 1)
 }
 
@@ -133,9 +131,7 @@ func (f *rolloutFaults) loseAddress() {
 	f.run("rollout", "stop")
 	f.run("rollout", "restored")
 	execSQL(f.t, f.storeFile, "DELETE FROM billbridge_addresses WHERE bill = 'LOST'")
-	if status, answer := httpCall(f.t, http.MethodPost, f.lost, `{"apikey":"k-old","bill_id":"LOST","appr_state":"F"}`); status != http.StatusServiceUnavailable {
-		f.t.Errorf("a lost address: %d %s", status, answer)
-	}
+	gives(f.t, http.StatusServiceUnavailable, "a lost address")(httpCall(f.t, http.MethodPost, f.lost, `{"apikey":"k-old","bill_id":"LOST","appr_state":"F"}`))
 }
 
 // breakStore makes the store fail, and makes a create and a callback.

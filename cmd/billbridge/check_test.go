@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
-
 	"go.yaml.in/yaml/v4"
 )
 

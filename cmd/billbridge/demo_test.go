@@ -25,9 +25,7 @@ func startDemoProcess(t *testing.T) *demoProcess {
 	p := launchInTempDir(t, "serve", "--demo", "--rate", "400", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := p.await("stdout", `^  console +(?P<admin>http://\S+)/$`)
 	must(t, err)
-	if _, err := p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`))
 	urls := regexp.MustCompile(`(?s)old in the legacy form \((http://\S+)\) and new in\s+v2 \((http://\S+)\)`).FindStringSubmatch(p.all("stdout"))
 	if urls == nil {
 		t.Fatalf("the addresses of the backends are missing:\n%s", p.all("stdout"))

@@ -15,7 +15,6 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/translate"
-
 	"go.yaml.in/yaml/v4"
 )
 

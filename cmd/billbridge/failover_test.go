@@ -87,9 +87,7 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 				}
 			}
 			for _, bill := range bills {
-				if n, _ := b.at(bill); n != 1 {
-					t.Errorf("%s is at %d backends", bill, n)
-				}
+				gives(t, 1, bill)(b.at(bill))
 			}
 			t.Logf("%d bills that the new primary lacks: %v", len(bills), answers)
 			_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
@@ -121,9 +119,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	var refusing sync.WaitGroup // both wait for the standby, for as long as a call waits for the store
 	for n, bill := range []string{"refused-1", "refused-2"} {
 		refusing.Go(func() {
-			if status, answer := b.callAt(t, n, "create", bill); status != http.StatusServiceUnavailable {
-				t.Errorf("without a standby: %d %s", status, answer)
-			}
+			gives(t, http.StatusServiceUnavailable, "without a standby")(b.callAt(t, n, "create", bill))
 			if n, _ := b.at(bill); n > 0 {
 				t.Errorf("%s was sent", bill)
 			}
@@ -139,9 +135,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 		if _, answer := b.call(t, "create", bill); gjson.Get(answer, "code").String() != "BILL_001" {
 			t.Errorf("%s again: %s", bill, answer)
 		}
-		if n, _ := b.at(bill); n != 1 {
-			t.Errorf("%s is at %d backends", bill, n)
-		}
+		gives(t, 1, bill)(b.at(bill))
 	}
 	_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
 	if gjson.Get(status, "restored.by").Exists() {

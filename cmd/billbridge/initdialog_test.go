@@ -200,9 +200,7 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	}
 	call := c.Table.Operation("bill.read").Translation("v2", "legacy").Start()
 	defer call.Release()
-	if _, err := call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)))
 	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"SIMPLE_PAY","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":0`) {
 		t.Errorf("the pay type becomes %s, %v", out, err)
 	}

@@ -19,8 +19,6 @@ import (
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A toldPartner is the servers of all partners: it has what each callback told of each bill.
@@ -244,16 +242,12 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, sched
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of, told := range p.told {
-		if len(told) != 1 {
-			t.Errorf("%s was told %d times: %v", of, len(told), told)
-		}
+		equal(t, len(told), 1, of, told)
 		for id, body := range told {
 			if all++; strings.HasPrefix(id, "cb_read_") {
 				made++
 			}
-			if diff := cmp.Diff(parsed(t, bodies[of]), parsed(t, body)); diff != "" {
-				t.Errorf("%s is told by %s as (-sandbox +gateway):\n%s", of, id, diff)
-			}
+			equal(t, parsed(t, body), parsed(t, bodies[of]), of, id)
 		}
 	}
 	for _, bill := range service.Bills() {

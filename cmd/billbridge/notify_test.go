@@ -71,9 +71,7 @@ func TestStatesAreReportedToSystemd(t *testing.T) {
 	}
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	reports.want("STOPPING=1")
-	if code, err := p.end(); err != nil || code != exitOK {
-		t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
-	}
+	gives(t, exitOK, p.all("stderr"))(p.end())
 }
 
 // Without the reports systemd would end a healthy process.
@@ -158,12 +156,8 @@ func TestHealthCheckOfTheOwnProcess(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		status = http.StatusInternalServerError
-		if err := check(t.Context()); err == nil || !strings.Contains(err.Error(), "500") {
-			t.Errorf("%s, with 500: %v", name, err)
-		}
+		fails(t, "500", name)(check(t.Context()))
 		s.Close()
-		if err := check(t.Context()); err == nil {
-			t.Errorf("%s: a closed server is healthy", name)
-		}
+		fails(t, "", name)(check(t.Context()))
 	}
 }

@@ -175,9 +175,7 @@ func TestReportPageHasNoMarkupOfValues(t *testing.T) {
 	if n := strings.Count(html.UnescapeString(page), "<script>\"'&한글"); n < 40 || n != strings.Count(text, "<script>\"'&한글") {
 		t.Errorf("%d hostile values, and %d in the text", n, strings.Count(text, "<script>"))
 	}
-	if m := regexp.MustCompile(`(?i)(?:src|href|url|@import)\s*[=(:]`).FindString(page); m != "" {
-		t.Errorf("the page refers to another file: %s", m)
-	}
+	equal(t, regexp.MustCompile(`(?i)(?:src|href|url|@import)\s*[=(:]`).FindString(page), "", "the page refers to another file")
 }
 
 // Each of these commands prints a value of its input or of its arguments.
@@ -250,9 +248,7 @@ func TestPrintableText(t *testing.T) {
 	var out bytes.Buffer
 	w := terminalWriter{&out}
 	text := "한글 \x1b[31m\t\n\u202e\U000e0041\xff\n"
-	if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
-		t.Errorf("Write: %d, %v", n, err)
-	}
+	gives(t, len(text), "Write")(w.Write([]byte(text)))
 	equal(t, out.String(), "한글 \\u001b[31m\t\n\\u202e\\udb40\\udc41\\xff\n")
 }
 

@@ -181,9 +181,7 @@ func (c *patroni) killPostgres(node string) {
 	if err = errors.Join(err, errPID); err == nil {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if err != nil {
-		c.t.Error(err)
-	}
+	must(c.t, err)
 }
 
 // rest calls Patroni of a node.

@@ -200,9 +200,13 @@ func launchInTempDir(t *testing.T, args ...string) *process {
 	return p
 }
 
-var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
 
-func equal[T any](t testing.TB, got, want T, about ...any) {
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 	t.Helper()
 	proxytest.Equal(t, got, want, about...)
 }

@@ -191,9 +191,7 @@ func (s *session) serve(kind int, args []string) {
 	must(s.t, err)
 	s.t.Cleanup(p.kill)
 	s.serving[kind] = p
-	if _, err := p.await("stdout", servers[kind].started); err != nil {
-		s.t.Fatal(err)
-	}
+	works(s.t)(p.await("stdout", servers[kind].started))
 	s.printed = p.all("stdout")
 	for _, l := range servers[kind].listeners {
 		found := regexp.MustCompile(l.shown).FindStringSubmatch(s.printed)

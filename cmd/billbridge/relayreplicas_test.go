@@ -29,9 +29,7 @@ func terminate(t *testing.T, b *cluster, g *gateway) {
 	t.Helper()
 	b.remove(g)
 	must(t, g.process.cmd.Process.Signal(syscall.SIGTERM))
-	if code, err := g.process.end(); err != nil || code != exitOK {
-		t.Errorf("exit code %d, %v:\n%s", code, err, g.process.all("stdout"))
-	}
+	gives(t, exitOK, g.process.all("stdout"))(g.process.end())
 }
 
 // countByState returns the number of callbacks by state. No gateway may have the store open.

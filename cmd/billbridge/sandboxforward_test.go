@@ -88,9 +88,7 @@ func TestForwardSendsCallbackAndAnswer(t *testing.T) {
 			program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				got := []string{r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Webhook-Id"), string(body)}
-				if text := strings.Join(got, " "); text != `POST /paid application/x cb_1 {"a":1}` {
-					t.Errorf("the program got %s", text)
-				}
+				equal(t, strings.Join(got, " "), `POST /paid application/x cb_1 {"a":1}`, "the program")
 				row.answer(w, r)
 			}))
 			t.Cleanup(program.Close)
@@ -101,9 +99,7 @@ func TestForwardSendsCallbackAndAnswer(t *testing.T) {
 			if got.Error != "" && row.want.Error != "" {
 				got.Error = got.Error[len(got.Error)-len(row.want.Error):]
 			}
-			if got != row.want {
-				t.Errorf("the sandbox got %.100v, want %.100v", got, row.want)
-			}
+			equal(t, got, row.want, "the sandbox")
 			<-d.waits
 			stop()
 			began := time.Now()
@@ -126,11 +122,7 @@ func TestForwardEndsWhenRefused(t *testing.T) {
 	failed := startForward(ctx, t, &controlDouble{status: http.StatusBadGateway}, "http://127.0.0.1:1", write)
 	text := make([]byte, 200)
 	n, _ := read.Read(text)
-	if got := string(text[:n]); got != "cannot reach the sandbox: Bad Gateway\nTrying again.\n" {
-		t.Errorf("failed: %q", got)
-	}
+	equal(t, string(text[:n]), "cannot reach the sandbox: Bad Gateway\nTrying again.\n", "failed")
 	stop()
-	if err := <-failed; err != nil {
-		t.Error(err)
-	}
+	must(t, <-failed)
 }

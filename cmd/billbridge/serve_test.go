@@ -25,9 +25,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	t.Cleanup(release) // before Close, which waits for the call
 	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {new: {form: v2, url: " + backend.URL + "}}\n"
 	gateway := serve(t, t.TempDir(), nil, text)
-	if got, _ := httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""); got != http.StatusOK {
-		t.Errorf("before: ready is %d", got)
-	}
+	gives(t, http.StatusOK, "before: ready")(httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""))
 
 	type answer struct {
 		status int
@@ -40,22 +38,14 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	}()
 	<-arrived
 	must(t, gateway.cmd.Process.Signal(syscall.SIGTERM))
-	if _, err := gateway.await("stderr", `"msg":"draining"`); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""); got != http.StatusServiceUnavailable {
-		t.Errorf("draining: ready is %d", got)
-	}
+	works(t)(gateway.await("stderr", `"msg":"draining"`))
+	gives(t, http.StatusServiceUnavailable, "draining: ready")(httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""))
 	release()
 	if got, want := <-answers, (answer{200, `{"code":"0000","msg":"성공하였습니다."}`}); got != want {
 		t.Errorf("the call under way got %v, want %v", got, want)
 	}
-	if code, err := gateway.end(); err != nil || code != exitOK {
-		t.Errorf("exit code %d, %v:\n%s", code, err, gateway.all("stdout", "stderr"))
-	}
-	if _, err := http.Get("http://" + gateway.partners + "/"); err == nil {
-		t.Error("the gateway still accepts connections")
-	}
+	gives(t, exitOK, gateway.all("stdout", "stderr"))(gateway.end())
+	fails(t, "", "the gateway still accepts connections")(http.Get("http://" + gateway.partners + "/"))
 }
 
 // httpCall makes one call. It can run in another goroutine: it does not end the test.
@@ -73,8 +63,6 @@ func httpCall(t *testing.T, method, url, body string) (int, string) {
 	}
 	text, err := io.ReadAll(reply.Body)
 	_ = reply.Body.Close()
-	if err != nil {
-		t.Error(err)
-	}
+	must(t, err)
 	return reply.StatusCode, strings.TrimSpace(string(text))
 }

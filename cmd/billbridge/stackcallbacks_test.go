@@ -94,9 +94,7 @@ func attempts(t *testing.T, g *gateway) (delivered, failed int) {
 	_, metrics := httpCall(t, http.MethodGet, "http://"+g.operator+"/metrics", "")
 	for _, line := range attemptsLine.FindAllStringSubmatch(metrics, -1) {
 		n, err := strconv.Atoi(line[2])
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 		if line[1] == "delivered" {
 			delivered += n
 		} else {

@@ -63,18 +63,14 @@ func (s *stackTrial) restarts(t *testing.T) {
 func (s *stackTrial) startOnSocket(t *testing.T, address string, socket *os.File) *process {
 	t.Helper()
 	p := startWithSockets(t, "listen", s.config("192.0.2.1:1", "127.0.0.1:0"), socket)
-	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(p.await("stdout", "partners on "+address+","))
 	return p
 }
 
 func stopGateway(t *testing.T, p *process) {
 	t.Helper()
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	if code, err := p.end(); err != nil || code != exitOK {
-		t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
-	}
+	gives(t, exitOK, p.all("stderr"))(p.end())
 }
 
 // kills ends gateways by kill -9: at any moment, and while the backend has a call of every stack.

@@ -97,9 +97,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			<-made
 		}
 		must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-		if code, err := p.end(); err != nil || code != exitOK {
-			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
-		}
+		gives(t, exitOK, p.all("stderr"))(p.end())
 		p = start()
 	}
 	for range callsBetween {
@@ -141,7 +139,5 @@ func TestSingleSystemdSocketIsForPartners(t *testing.T) {
 	t.Parallel()
 	address, one := openSocket(t)
 	p := startWithSockets(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
-	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
-		t.Error(err)
-	}
+	works(t)(p.await("stdout", "partners on "+address+","))
 }

@@ -72,9 +72,7 @@ func TestMemoryOfALineOverTheLimit(t *testing.T) { // not parallel: it counts th
 		code := run(t.Context(), []string{"translate", "--operation", "bill.read", "--message", "request", "--from", "legacy", "--to", "v2", "--lines"},
 			system{in: &endless{size}, out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }})
 		runtime.ReadMemStats(&after)
-		if code != exitError {
-			t.Errorf("exit code %d", code)
-		}
+		equal(t, code, exitError, "exit code")
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	small, large := allocated(maxDocument+1<<20), allocated(20*maxDocument)

@@ -326,9 +326,7 @@ func (r *waveRun) call(ctx context.Context, form, operation string, at billRef) 
 
 // run has one fault, and ends when the waves make steps again.
 func (r *waveRun) run(f *waveFault, kill bool) string {
-	if r.running() != 2 {
-		r.t.Errorf("a wave has ended before the fault: %s", f.name)
-	}
+	equal(r.t, r.running(), 2, f.name)
 	r.mu.Lock()
 	r.calls, r.refused = 0, map[string]int{}
 	r.mu.Unlock()

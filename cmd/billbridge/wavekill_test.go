@@ -69,9 +69,7 @@ store: {url: %q}
 		}
 	}
 	for id, n := range steps {
-		if n != 1 {
-			t.Errorf("%s has made %d steps", id, n)
-		}
+		equal(t, n, 1, id)
 	}
 	equal(t, len(steps), 8, "partners that were moved")
 }

@@ -14,8 +14,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // unknown records a create of a bill with an unknown outcome.
@@ -32,9 +30,7 @@ func (s *stored) unknown(key, bill, request string) {
 			Read: store.Reading{Finding: "no clear answer", At: at},
 		})
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 }
 
 // Without a bill the page has the writes with an unknown outcome. With one it has what ledger, callbacks and calls know of it.
@@ -98,9 +94,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 		when(-4*time.Minute) + " C (cancelled) /deliveries/cb_" + strings.Repeat("1", 32) + " callback",
 		when(-5*time.Minute) + " F (paid) /deliveries/cb_" + strings.Repeat("0", 32) + " callback",
 	}
-	if diff := cmp.Diff(want, rows); diff != "" {
-		t.Errorf("%s\n%s", diff, table)
-	}
+	equal(t, rows, want, table)
 }
 
 // A read of a bill shows the answer of its backend. If the key of the partner is not known, the page says so.
@@ -126,9 +120,7 @@ func TestBillIsReadNow(t *testing.T) {
 	}
 	body := read()
 	s.has("a read", body, "has it", "<code>F</code> (paid)", "20000&#34;&gt;", "There is none.") // the outcome is resolved
-	if asked != "old B1 " {
-		t.Errorf("asked %q", asked)
-	}
+	equal(t, asked, "old B1 ", "asked")
 	if status, body := post(t, s, "/bills/read", "bill=B1"); status != http.StatusOK || !strings.Contains(body, `class="problem"`) {
 		t.Errorf("without a partner: %d %s", status, body)
 	}

@@ -156,9 +156,7 @@ func TestListsInABrowser(t *testing.T) {
 	mark := chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`)
 	stays := func(where, focus string) {
 		t.Helper()
-		if got := browser.Run(p, chromedp.Evaluate[string](`String(window.sameDocument) + " " + document.activeElement.id + document.activeElement.name`)); got != "true "+focus {
-			t.Errorf("%s: the page and the focus are %s", where, got)
-		}
+		equal(t, browser.Run(p, chromedp.Evaluate[string](`String(window.sameDocument) + " " + document.activeElement.id + document.activeElement.name`)), "true "+focus, where)
 	}
 
 	p.Open(s.admin + "/deliveries?partner=" + partner.ShortOf(clinicKey))

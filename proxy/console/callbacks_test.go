@@ -51,9 +51,7 @@ func TestCallbacksAreFiltered(t *testing.T) {
 			for _, one := range row.want {
 				want = want || one == id
 			}
-			if got := strings.Contains(body, "/deliveries/"+id); got != want {
-				t.Errorf("%q shows %s: %t, want %t", row.query, id, got, want)
-			}
+			equal(t, strings.Contains(body, "/deliveries/"+id), want, row.query, id)
 		}
 	}
 	body := s.page("/deliveries")
@@ -101,9 +99,7 @@ func TestCallbackShowsItsAttempts(t *testing.T) {
 			s.escaped(path, body)
 		}
 	}
-	if status, _ := get(t, s, "/deliveries/"+id+"/erase", ""); status != http.StatusNotFound {
-		t.Errorf("an unknown decision: %d", status)
-	}
+	gives(t, http.StatusNotFound, "an unknown decision")(get(t, s, "/deliveries/"+id+"/erase", ""))
 }
 
 // A superseded callback has a tab and says why it ended. The preview of its replay has the reason against it, and confirming it overrides that.
@@ -125,9 +121,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		if err != nil || len(claimed) != 1 {
 			t.Fatal(claimed, err)
 		}
-		if _, err := s.store.Finish(t.Context(), claimed[0], store.Result{At: s.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: s.now}); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(s.store.Finish(t.Context(), claimed[0], store.Result{At: s.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: s.now}))
 	}
 	add("cb_newer")
 	s.has("the tab", s.page("/deliveries?state=superseded"), `Superseded <span class="count">1</span>`, "/deliveries/cb_older")
@@ -141,9 +135,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		t.Errorf("without the reason: %d %s", status, body)
 	}
 	s.redirected(path, "by=anna&force=newer", "/deliveries/cb_older?done=replay")
-	if got := s.state("cb_older"); got != store.Waiting {
-		t.Errorf("after the replay it is %s", got)
-	}
+	equal(t, s.state("cb_older"), store.Waiting, "after the replay it")
 }
 
 // A replay is previewed without an effect, needs a name, and is in the audit log.
@@ -164,17 +156,13 @@ func TestReplayAndDropOfOneCallback(t *testing.T) {
 			t.Fatalf("after the preview it is %s", got)
 		}
 		s.redirected(path, "by=anna", "/deliveries/"+row.id+"?done="+row.do)
-		if got := s.state(row.id); got != row.to {
-			t.Errorf("after %s it is %s", row.do, got)
-		}
+		equal(t, s.state(row.id), row.to, row.do)
 		s.has("the callback after it", s.page("/deliveries/"+row.id+"?done="+row.do), `class="success"`)
 		// Once more is not possible, and says why.
 		body := s.page(path)
 		s.has("the second preview", body, `class="problem"`, row.id+" is "+string(row.to))
 		s.hasNot("the second preview", body, "<form class=\"narrow\"")
-		if status, _ := post(t, s, path, "by=anna"); status != http.StatusConflict {
-			t.Errorf("the second %s: %d", row.do, status)
-		}
+		gives(t, http.StatusConflict, row.do)(post(t, s, path, "by=anna"))
 	}
 	log, err := s.store.Audit(t.Context(), store.AuditFilter{Limit: 10})
 	if err != nil || len(log) != 2 || log[0].By != "anna" || log[0].Subject != dropped || log[1].Subject != replayed {
@@ -206,15 +194,11 @@ func TestReplayOfSeveralCallbacks(t *testing.T) {
 		t.Errorf("a form that cannot be read: %d, and the callback is %s", status, s.state(young))
 	}
 	for id, want := range map[string]store.State{mine[0]: store.Waiting, mine[1]: store.Waiting, young: store.Dead, other: store.Dead, delivered: store.Delivered} {
-		if got := s.state(id); got != want {
-			t.Errorf("%s is %s, want %s", id, got, want)
-		}
+		equal(t, s.state(id), want, id)
 	}
 	s.has("a filter without callbacks", s.page("/deliveries/all/drop?bill="+url.QueryEscape(hostile)), "Nothing would change")
 	s.has("a wrong filter", s.page("/deliveries/all/drop?partner="+url.QueryEscape(hostile)), `class="problem"`)
-	if status, _ := post(t, s, "/deliveries/all/erase", "by=anna"); status != http.StatusNotFound {
-		t.Errorf("an unknown decision: %d", status)
-	}
+	gives(t, http.StatusNotFound, "an unknown decision")(post(t, s, "/deliveries/all/erase", "by=anna"))
 }
 
 // With 10,000 names of partners the pages are not larger than with 500, and a name is still found.
@@ -242,9 +226,7 @@ func TestGatewayWithoutCallbacksHasNoneToDecide(t *testing.T) {
 	t.Parallel()
 	none := newConsole(t, Options{})
 	for _, path := range []string{"/deliveries/all/replay", "/deliveries/all/drop", "/deliveries/cb_1/replay"} {
-		if status, _ := post(t, none, path, "by=anna"); status != http.StatusMethodNotAllowed {
-			t.Errorf("%s without callbacks: %d", path, status)
-		}
+		gives(t, http.StatusMethodNotAllowed, path)(post(t, none, path, "by=anna"))
 	}
 }
 
@@ -254,25 +236,17 @@ func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 	s := newStored(t, "memory:", nil)
 	id, other := s.add("one", "B1", store.Delivered, time.Hour), s.add("one", "B2", store.Delivered, time.Hour)
 	first, err := s.store.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := first
 	again.ID, again.Received = "cb_again", s.now
 	if fresh, _, err := s.store.Accept(t.Context(), again, 25*time.Hour); fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
-	if list := s.page("/deliveries"); strings.Count(list, "sent again 1×") != 1 {
-		t.Errorf("%s", list)
-	}
+	equal(t, strings.Count(s.page("/deliveries"), "sent again 1×"), 1)
 	s.has("the callback", s.page("/deliveries/"+id), "Sent again by the upstream", "1×, not delivered again", "Deliver anyway…")
-	if body := s.page("/deliveries/" + other); strings.Contains(body, "Deliver anyway") {
-		t.Errorf("%s", body)
-	}
+	lacks(t, s.page("/deliveries/"+other), "Deliver anyway")
 	s.redirected("/deliveries/"+id+"/replay", "by=anna", "/deliveries/"+id+"?done=replay")
-	if got := s.state(id); got != store.Waiting {
-		t.Errorf("it is %s", got)
-	}
+	equal(t, s.state(id), store.Waiting)
 }
 
 // Missing callbacks are listed with the reason why none was made, and one that was made from a read is marked.
@@ -280,28 +254,22 @@ func TestMissingCallbacksAreListed(t *testing.T) {
 	t.Parallel()
 	s := newStored(t, "memory:", nil)
 	s.hasNot("nothing is missing", s.page("/deliveries"), "Missing callbacks")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.store.Prove(t.Context(), partner.Of("one")))
+	must(t, s.store.Prove(t.Context(), partner.Of("one")))
 	for bill, why := range map[string]string{"B1": "", "B2": "no_partner", hostile: hostile} {
 		_, err := s.store.Bind(t.Context(), store.Address{
 			ID: bill, Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/", Created: s.now, Look: s.now,
 		})
-		must(err)
+		must(t, err)
 		l, _, err := s.store.ClaimLook(t.Context(), partner.Of("one"), s.now)
-		must(err)
+		must(t, err)
 		l.Shown, l.Since, l.Missing, l.Why = "paid", s.now, s.now, why
-		must(s.store.EndLook(t.Context(), l, time.Time{}))
+		must(t, s.store.EndLook(t.Context(), l, time.Time{}))
 	}
 	_, _, err := s.store.Accept(t.Context(), store.Callback{
 		ID: store.MadePrefix + "1", Address: "B3", Upstream: "old", Partner: partner.Of("one"), Bill: "B3", Form: "v2", URL: "http://127.0.0.1:1/", Host: "h", Order: "o", Says: "paid", Later: "paid",
 		Received: s.now,
 	}, time.Hour)
-	must(err)
+	must(t, err)
 	s.has("English", s.page("/deliveries"), "Missing callbacks", "<code>B1</code>", "callbacks.reconcile.deliver is off", "The read has no partner key.", `<span class="tag">made from a read</span>`)
 	s.has("the made one", s.page("/deliveries/"+store.MadePrefix+"1"), "This one has the values of a read of the bill.")
 	_, body := get(t, s, "/deliveries", "ko")
@@ -312,12 +280,10 @@ func TestMissingCallbacksAreListed(t *testing.T) {
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
 	s := newStored(t, "memory:", nil)
-	if _, _, err := s.store.Accept(t.Context(), store.Callback{
+	works(t)(s.store.Accept(t.Context(), store.Callback{
 		ID: "ev_00112233445566778899aabbccddeeff", Upstream: config.NotifyUpstream, Form: config.Slack, URL: "https://hooks.example.com/T0/B0/chat", Host: "h",
 		Order: "o", Once: true, Received: time.Now(),
-	}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	}, time.Hour))
 	for _, path := range []string{"/deliveries", "/deliveries?upstream=notify", "/deliveries/ev_00112233445566778899aabbccddeeff"} {
 		body := s.page(path)
 		s.has(path, body, "ev_00112233445566778899aabbccddeeff", "–")

@@ -9,8 +9,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The charts of a partner show old and new side by side in each hour that has calls, on a scale for both.
@@ -40,9 +38,7 @@ func TestChartsCompareBackendsByTheHour(t *testing.T) {
 			{470, []any{"2026-11-29T11:00:00+09:00", "–", "–"}, nil},
 		}},
 	}
-	if diff := cmp.Diff(want, got.Charts); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got.Charts, want)
 }
 
 // The page of a partner has its hours, or says that there is no call.
@@ -51,9 +47,7 @@ func TestPartnerPageShowsHours(t *testing.T) {
 	d := newRolloutDesk(t)
 	d.seen("hana", 2*time.Hour)
 	page := "/partners/" + partner.ShortOf("hana")
-	if body := d.shows(page, 200, "No call in the last 48 hours.", "<dt>Calls, 24 h</dt><dd>0</dd>"); strings.Contains(body, `class="chart"`) {
-		t.Error("a chart without calls")
-	}
+	lacks(t, d.shows(page, 200, "No call in the last 48 hours.", "<dt>Calls, 24 h</dt><dd>0</dd>"), `class="chart"`, "a chart without calls")
 	end := evidence.End{Code: "0000", Succeeded: true, Arrived: time.Now(), Took: time.Second}
 	for range 3 {
 		d.options.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.New, end)
@@ -61,8 +55,6 @@ func TestPartnerPageShowsHours(t *testing.T) {
 	end.Failed, end.Arrived = true, time.Now().Add(-30*time.Hour)
 	d.options.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.Old, end)
 	body := d.shows(page, 200, "<dt>Calls, 24 h</dt><dd>3</dd>", "100.0 % (1 / 1)", "0.0 % (0 / 3)", "≤ 1.0 s", ": failed at the old backend –, at the new one 0.0 % (0 / 3)", "48 h ago")
-	if n := strings.Count(body, `class="bar-old"`) + strings.Count(body, `class="bar"`); n != 2+1+1+1 {
-		t.Errorf("%d bars and keys", n)
-	}
+	equal(t, strings.Count(body, `class="bar-old"`)+strings.Count(body, `class="bar"`), 2+1+1+1, "bars and keys")
 	d.shows("/partners", 200, "Calls in the last 24 hours: 3")
 }

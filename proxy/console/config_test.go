@@ -49,9 +49,7 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.shadow.rate": "<code>1</code>",
 		"drain.at_most": `<span class="soft">not set</span>`, "drain.delay": "<code>2s</code>",
 	} {
-		if shown[key] != want {
-			t.Errorf("%s is shown as %q, want %q", key, shown[key], want)
-		}
+		equal(t, shown[key], want, key)
 	}
 	readme := proxytest.ReadFile(t, "../../config/README.md")
 	rows := 0
@@ -70,9 +68,7 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 		t.Errorf("%d keys in the README: too few were found", rows)
 	}
 	for _, secret := range []string{"canary", "0451", "user", "db.example.com"} {
-		if strings.Contains(body, secret) {
-			t.Errorf("the page has %q", secret)
-		}
+		lacks(t, body, secret, "the page")
 	}
 }
 
@@ -114,23 +110,15 @@ func TestConfigShowsTheLastReload(t *testing.T) {
 		}
 	}
 	c.Reloaded(errors.New("listen has changed: restart to change it"))
-	if body := page(); !strings.Contains(body, "restart to change it") {
-		t.Errorf("after a reload by signal that failed:\n%s", body)
-	}
+	has(t, page(), "restart to change it", "after a reload by signal that failed")
 	result = nil
-	if status, _ := post(t, c, "/config/reload", ""); status != http.StatusSeeOther {
-		t.Errorf("a reload: %d", status)
-	}
+	gives(t, http.StatusSeeOther, "a reload")(post(t, c, "/config/reload", ""))
 	if body := second(get(t, c, "/config?done=reload", "")); !strings.Contains(body, `class="success"`) || strings.Contains(body, `class="problem"`) {
 		t.Errorf("after a reload:\n%s", body)
 	}
 	c.options.Reload = nil
-	if strings.Contains(page(), `action="/config/reload"`) {
-		t.Error("there is a button although the config cannot be read again")
-	}
-	if status, _ := post(t, c, "/config/reload", ""); status != http.StatusNotFound {
-		t.Errorf("a reload that is not possible: %d", status)
-	}
+	lacks(t, page(), `action="/config/reload"`, "there is a button although the config cannot be read again")
+	gives(t, http.StatusNotFound, "a reload that is not possible")(post(t, c, "/config/reload", ""))
 }
 
 func second[A, B any](_ A, b B) B { return b }

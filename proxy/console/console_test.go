@@ -135,9 +135,7 @@ func TestChangesNeedAVisitorWhoMayOperate(t *testing.T) {
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/calls", nil)
 	r.Header.Set("HX-Request", "true")
-	if status, _ := do(c, r); status != http.StatusUnauthorized {
-		t.Errorf("a part without a visitor: %d", status)
-	}
+	gives(t, http.StatusUnauthorized, "a part without a visitor")(do(c, r))
 }
 
 func TestSigningIn(t *testing.T) {
@@ -174,9 +172,7 @@ func TestSigningIn(t *testing.T) {
 		t.Errorf("%d\n%s", status, body)
 	}
 	// A token in the query would be in logs.
-	if status, _ := post(t, c, "/sign-in?token=right", ""); status != http.StatusUnauthorized {
-		t.Errorf("a token in the query: %d", status)
-	}
+	gives(t, http.StatusUnauthorized, "a token in the query")(post(t, c, "/sign-in?token=right", ""))
 }
 
 func TestLanguages(t *testing.T) {
@@ -235,9 +231,7 @@ func TestAnswersWithoutAPage(t *testing.T) {
 		{"GET", "/static/htmx.min.js", 200},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), row.method, row.target, nil)
-		if status, body := do(c, r); status != row.status {
-			t.Errorf("%s %s: %d, want %d:\n%.500s", row.method, row.target, status, row.status, body)
-		}
+		gives(t, row.status, row.method, row.target)(do(c, r))
 	}
 }
 

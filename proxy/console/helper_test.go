@@ -31,9 +31,7 @@ func newConsole(t *testing.T, o Options) *Console {
 		o.Gateway = stubGateway{o.Config()}
 	}
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -67,4 +65,15 @@ func do(h http.Handler, r *http.Request) (status int, body string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
+}
+
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
 }

@@ -66,9 +66,7 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 			if !ok {
 				t.Errorf("%d: got %q, want %q", status, got, row.want)
 			}
-			if status, _ := get(t, c, "/", "ko"); status != http.StatusOK {
-				t.Errorf("in Korean: %d", status)
-			}
+			gives(t, http.StatusOK, "in Korean")(get(t, c, "/", "ko"))
 		})
 	}
 }
@@ -109,9 +107,7 @@ func TestOverviewOfAStore(t *testing.T) {
 	s.add("one", "B1", store.Dead, time.Hour)
 	s.add("one", "B2", store.Dead, time.Hour)
 	s.unknown("one", "B3", "r1")
-	if err := errors.Join(s.store.Prove(t.Context(), partner.Of("one")), s.operator.Rollout.SetGauges(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.store.Prove(t.Context(), partner.Of("one")), s.operator.Rollout.SetGauges(t.Context())))
 	s.Finished(&proxy.Finished{At: s.now, Unknown: true})
 	want := []string{
 		"notice /partners The rollout has not begun",
@@ -121,12 +117,8 @@ func TestOverviewOfAStore(t *testing.T) {
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := atLeast(operate.Number{Number: 1000, More: true}); got != "1,000+" {
-		t.Errorf("more than 1000 are %s", got)
-	}
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	equal(t, atLeast(operate.Number{Number: 1000, More: true}), "1,000+", "more than 1000")
+	must(t, s.store.Close())
 	want = []string{"problem /partners The rollout cannot be read: store: closed", "problem /deliveries The callbacks cannot be read: store: closed"}
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("%q, want %q", got, want)
@@ -176,9 +168,7 @@ func TestOverviewCountsSixtyMinutes(t *testing.T) {
 		`data-label="p99">2.9 ms<`,
 		"<b>1,501</b>", `data-label="calls">1,500<`, "Counted since <time datetime=\"" + started.Format(time.RFC3339), "127.0.0.1:1<", "/calls?operation=bill.read&amp;upstream=new",
 	} {
-		if !strings.Contains(body, part) {
-			t.Errorf("after 59 minutes there is no %q", part)
-		}
+		has(t, body, part, "after 59 minutes there is no")
 	}
 	now = now.Add(time.Hour)
 	if _, body := get(t, c, "/", "en"); !strings.Contains(body, "<b>0</b>") || strings.Contains(body, "Counted since") || strings.Contains(body, "1,500") || !strings.Contains(body, "No call has ended yet") {

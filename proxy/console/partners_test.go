@@ -39,14 +39,10 @@ func newRolloutDeskWith(t testing.TB, hana, more string) *rolloutDesk {
 	s := proxytest.Open(t, "memory:")
 	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>"+hana+"}}\n"+more)
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
 	console, err := New(Options{Config: configOf(c), Operator: operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &rolloutDesk{console, t, s, pages.Visitor{Name: "anna", MayOperate: true}}
 }
 
@@ -57,18 +53,14 @@ func (d *rolloutDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // seen records that a partner was first seen some time ago.
 func (d *rolloutDesk) seen(key string, ago time.Duration) {
 	d.t.Helper()
-	if err := d.store.Seen(d.t.Context(), partner.Of(key), time.Now().Add(-ago)); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.store.Seen(d.t.Context(), partner.Of(key), time.Now().Add(-ago)))
 }
 
 // stage is the stage of a partner.
 func (d *rolloutDesk) stage(key string) string {
 	d.t.Helper()
 	status, err := d.options.Operator.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return status.Partners[0].String()
 }
 
@@ -78,13 +70,9 @@ func (d *rolloutDesk) shows(target string, status int, texts ...string) (body st
 	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodGet, target, nil)
 	got, body := do(d, r)
 	for _, text := range texts {
-		if !strings.Contains(body, text) {
-			d.t.Errorf("%s does not show %s:\n%s", target, text, body)
-		}
+		has(d.t, body, text, target)
 	}
-	if got != status {
-		d.t.Errorf("%s: %d, want %d", target, got, status)
-	}
+	equal(d.t, got, status, target)
 	return body
 }
 
@@ -113,13 +101,9 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 		t.Error("the board has markup of a name, or more than 12 digits")
 	}
 	for _, stage := range rollout.Stages {
-		if !strings.Contains(body, `id="stage-`+string(stage)+`"`) {
-			t.Errorf("there is no column %s", stage)
-		}
+		has(t, body, `id="stage-`+string(stage)+`"`, stage)
 	}
-	if body := d.shows("/partners?stage=shadow", 200, "All partners"); strings.Contains(body, short) {
-		t.Error("the board shows a partner that the filter does not select")
-	}
+	lacks(t, d.shows("/partners?stage=shadow", 200, "All partners"), short, "the board shows a partner that the filter does not select")
 	d.shows("/partners?stage=nonsense", 400, "stage must be one of")
 	for find, to := range map[string]string{"hana <B>clinic</b>": "/partners/" + short, partner.ShortOf("other"): "/partners/" + partner.ShortOf("other")} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/partners?"+url.Values{"partner": {find}}.Encode(), nil)
@@ -128,9 +112,7 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 			t.Errorf("%s: %d %s", find, w.Code, w.Header().Get("Location"))
 		}
 	}
-	if body := d.shows("/partners?partner=secret-key<script>", 200, "12 to 64 lower-case hex digits"); strings.Contains(body, "<script>") {
-		t.Error("what was searched for is markup")
-	}
+	lacks(t, d.shows("/partners?partner=secret-key<script>", 200, "12 to 64 lower-case hex digits"), "<script>", "what was searched for is markup")
 }
 
 // Above 50 partners the page is a table that is sorted by each column and filtered, in pages of 100.
@@ -164,9 +146,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 		d.seen(fmt.Sprint("more", i), 2*time.Hour)
 	}
 	d.shows("/partners?sort=-stage", 200, `href="/partners?after=100&amp;sort=-stage">Next page`, "1 to 100 of 111 partners")
-	if body := d.shows("/partners?after=100&sort=-stage", 200, "101 to 111 of 111 partners", `href="/partners?sort=stage"`); strings.Contains(body, "Next page") {
-		t.Error("the last page has a next one")
-	}
+	lacks(t, d.shows("/partners?after=100&sort=-stage", 200, "101 to 111 of 111 partners", `href="/partners?sort=stage"`), "Next page", "the last page has a next one")
 	d.visitor = pages.Visitor{Name: "wall"}
 	if body := d.shows("/partners", 200, "<table"); strings.Contains(body, "checkbox") || strings.Contains(body, "/partners/next") {
 		t.Error("a visitor who may only read can choose partners")
@@ -197,9 +177,7 @@ func TestPassSaysForWhichStage(t *testing.T) {
 		d.sends(at+"/next", url.Values{"from": {row.of}, "to": {row.to}}, http.StatusSeeOther, at+"?done=next")
 	}
 	d.sends(at+"/set", url.Values{"stage": {"drained"}, "from": {"canary 25 %"}, "to": {"drained"}, "force": {"verdict"}}, http.StatusSeeOther, at+"?done=set")
-	if body := d.shows(at, 200, "This is the last stage."); strings.Contains(body, at+"/next") {
-		t.Error("the last stage has a next one")
-	}
+	lacks(t, d.shows(at, 200, "This is the last stage."), at+"/next", "the last stage has a next one")
 }
 
 // The partners that were chosen are moved one stage each, as they were seen. One that changed meanwhile is not moved, nor is one that has a
@@ -253,26 +231,20 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 		"hana": "The state has changed in the meantime.", "free": "The state has changed in the meantime", "blocked": "The state has changed in the meantime", "changed": "The state has changed in the meantime",
 	})
 	for key, stage := range map[string]string{"hana": "shadow", "free": "shadow", "blocked": "shadow", "changed": "shadow", "drained": "drained"} {
-		if got := d.stage(key); got != stage {
-			t.Errorf("%s is in stage %s, want %s", key, got, stage)
-		}
+		equal(t, d.stage(key), stage, key)
 	}
 	log, err := d.options.Operator.Audit(t.Context(), operate.AuditPage{PartnerRef: operate.PartnerRef{Partner: partner.ShortOf("free")}})
 	if err != nil || len(log) != 1 || log[0].By != "anna" || log[0].From != "" || log[0].To != "shadow" || log[0].Forced {
 		t.Errorf("the audit log has %+v, %v", log, err)
 	}
 	d.shows("/partners/next", 200, "No partner was chosen.")
-	if body := d.shows("/partners/next?partner=secret-key", 400, "The form cannot be read."); strings.Contains(body, "secret-key") {
-		t.Error("the page repeats what may be a key")
-	}
+	lacks(t, d.shows("/partners/next?partner=secret-key", 400, "The form cannot be read."), "secret-key", "the page repeats what may be a key")
 	form["from"], form["to"] = nil, nil
 	shows(d.sends("/partners/next", form, 200, ""), map[string]string{"hana": "The state has changed in the meantime"})
 	d.sends("/partners/next", url.Values{"partner": slices.Repeat([]string{partner.ShortOf("hana")}, 101)}, http.StatusBadRequest, "")
 	d.visitor = pages.Visitor{Name: "wall"}
 	d.sends("/partners/next", form, http.StatusForbidden, "")
-	if body := d.shows("/partners/next?partner="+partner.ShortOf("blocked"), 200, "Nothing blocks it."); strings.Contains(body, `method="post"`) {
-		t.Error("a visitor who may only read can move partners")
-	}
+	lacks(t, d.shows("/partners/next?partner="+partner.ShortOf("blocked"), 200, "Nothing blocks it."), `method="post"`, "a visitor who may only read can move partners")
 }
 
 // The page of a partner leads to its calls and bills.
@@ -282,9 +254,7 @@ func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
 	d.seen("hana", 2*time.Hour)
 	short := partner.ShortOf("hana")
 	body := d.shows("/partners/"+short, 200, `href="/calls?partner=`+short+`"`, `href="/bills?partner=`+short+`"`)
-	if strings.Contains(body, "/deliveries") {
-		t.Error("a gateway without callbacks has a link to them")
-	}
+	lacks(t, body, "/deliveries", "a gateway without callbacks has a link to them")
 }
 
 // The page of a partner shows its certificate, or why it is not certified, if the config has the key of a desk.
@@ -341,16 +311,10 @@ func TestMoveIsConfirmed(t *testing.T) {
 	}
 	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10 %</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)
 	blocked := url.Values{"from": {"shadow"}, "to": {"canary 10 %"}}
-	if body := d.sends(at+"/next", blocked, http.StatusConflict, ""); !strings.Contains(body, "Nothing was changed: there are reasons against it.") {
-		t.Errorf("against reasons: %s", body)
-	}
-	if got := d.stage("hana"); got != "shadow" {
-		t.Errorf("the stage is %s", got)
-	}
+	has(t, d.sends(at+"/next", blocked, http.StatusConflict, ""), "Nothing was changed: there are reasons against it.", "against reasons")
+	equal(t, d.stage("hana"), "shadow", "the stage")
 	blocked["force"] = []string{"true", "settling"} // each reason must be confirmed
-	if body := d.sends(at+"/next", blocked, http.StatusConflict, ""); !strings.Contains(body, "Nothing was changed: there are reasons against it.") {
-		t.Errorf("against a reason that was not confirmed: %s", body)
-	}
+	has(t, d.sends(at+"/next", blocked, http.StatusConflict, ""), "Nothing was changed: there are reasons against it.", "against a reason that was not confirmed")
 	blocked["force"] = []string{"settling", "verdict"}
 	d.sends(at+"/next", blocked, http.StatusSeeOther, at+"?done=next")
 	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10 %"}, "to": {"canary 5 %"}, "force": {"settling", "verdict"}}, http.StatusSeeOther, at+"?done=set")
@@ -359,9 +323,7 @@ func TestMoveIsConfirmed(t *testing.T) {
 	d.sends(at+"/unset", url.Values{"from": {"canary 5 %"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")
 	d.shows(at+"?done=unset", 200, "The partner follows the default stage.", "canary</code> 10 %", "forced", "anna")
 	d.sends("/partners/default/set", url.Values{"stage": {"shadow"}, "from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners?done=set")
-	if got := d.stage("nobody"); got != "shadow" {
-		t.Errorf("the default is %s", got)
-	}
+	equal(t, d.stage("nobody"), "shadow", "the default")
 	d.shows("/partners/"+partner.ShortOf("nobody"), 404, "no known partner")
 }
 
@@ -373,14 +335,10 @@ func TestKillSwitchIsConfirmed(t *testing.T) {
 	d.shows("/partners/stop", 200, "Stop now", "Nothing blocks this change.")
 	d.sends("/partners/stop", url.Values{}, http.StatusSeeOther, "/partners?done=stop")
 	d.shows("/partners", 200, "The kill switch is on", "anna", `href="/partners/resume"`)
-	if body := d.shows("/partners/stop", 200, "Already stopped:"); strings.Contains(body, "Stop now") {
-		t.Error("the page stops what is stopped")
-	}
+	lacks(t, d.shows("/partners/stop", 200, "Already stopped:"), "Stop now", "the page stops what is stopped")
 	d.sends("/partners/stop", url.Values{}, 200, "")
 	d.sends("/partners/resume", url.Values{}, http.StatusSeeOther, "/partners?done=resume")
-	if body := d.shows("/partners", 200); strings.Contains(body, "The kill switch is on") {
-		t.Error("the rollout is still stopped")
-	}
+	lacks(t, d.shows("/partners", 200), "The kill switch is on", "the rollout is still stopped")
 }
 
 // Without tokens the visitor gives a name, without which nothing is changed.
@@ -389,9 +347,7 @@ func TestChangeWithoutTokensNeedsAName(t *testing.T) {
 	d := newRolloutDesk(t)
 	d.visitor = pages.Visitor{MayOperate: true}
 	d.shows("/partners/stop", 200, `name="by" required`)
-	if body := d.sends("/partners/stop", url.Values{}, http.StatusConflict, ""); !strings.Contains(body, "by must") {
-		t.Errorf("%s", body)
-	}
+	has(t, d.sends("/partners/stop", url.Values{}, http.StatusConflict, ""), "by must")
 	d.sends("/partners/stop", url.Values{"by": {" kim "}}, http.StatusSeeOther, "/partners?done=stop")
 	d.shows("/partners", 200, "· kim")
 }
@@ -415,25 +371,17 @@ func TestReadVisitorHasNoButtons(t *testing.T) {
 func TestKillSwitchWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
-	if err := d.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.Close())
 	d.shows("/partners", 500, "store: closed", `href="/partners/stop"`)
-	if body := d.shows("/partners/stop", 200, "the store cannot be read", "Stop now"); strings.Contains(body, "Nothing blocks") {
-		t.Error("the page says that nothing blocks the stop, which is not known")
-	}
-	if body := d.sends("/partners/stop", url.Values{}, 200, ""); !strings.Contains(body, "Stopped on this gateway only.") {
-		t.Errorf("%s", body)
-	}
+	lacks(t, d.shows("/partners/stop", 200, "the store cannot be read", "Stop now"), "Nothing blocks", "the page says that nothing blocks the stop, which is not known")
+	has(t, d.sends("/partners/stop", url.Values{}, 200, ""), "Stopped on this gateway only.")
 }
 
 // Every kind of reason has a text that says what to do about it, and every stage and change has its words.
 func TestReasonsHaveTexts(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The pages do not begin a rollout and assign no bill.
 	kinds := slices.DeleteFunc(slices.Clone(rollout.ReasonKinds), func(k rollout.ReasonKind) bool { return k == rollout.AtNew || k == rollout.NotAtBoth })
 	for _, kind := range kinds {

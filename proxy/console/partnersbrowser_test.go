@@ -30,14 +30,14 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	p.Use(browser.Looks[0])
 	signIn(p, s.admin+"/partners?partner="+string(partner.Of(clinicKey)), "of-anna")
 	p.Wait("the page that was asked for", fmt.Sprintf(`location.pathname === "/partners/%s"`, partner.Of(clinicKey)))
-	has(p, "Nothing blocks it.")
+	sees(p, "Nothing blocks it.")
 	click(p, "Next stage…")
-	has(p, "old → shadow")
+	sees(p, "old → shadow")
 	click(p, "Move to this stage")
-	has(p, "The stage was changed.")
+	sees(p, "The stage was changed.")
 	click(p, "Next stage…")
-	has(p, "shadow → canary 10 %")
-	has(p, "Reasons against it")
+	sees(p, "shadow → canary 10 %")
+	sees(p, "Reasons against it")
 	p.Picture("partner-next-blocked")
 	p.Do("confirming without the box", chromedp.Click(chromedp.CSS("main form button.danger")))
 	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
@@ -47,21 +47,19 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 		p.Do("the box", chromedp.Click(chromedp.CSS("input[name=force][value="+reason+"]")))
 	}
 	click(p, "Move to this stage")
-	has(p, "The stage was changed.")
-	has(p, "canary 10 %")
-	has(p, "forced")
+	sees(p, "The stage was changed.")
+	sees(p, "canary 10 %")
+	sees(p, "forced")
 	click(p, "All partners")
 	click(p, "Kill switch…")
-	has(p, "New bills of all partners are created at the old backend")
+	sees(p, "New bills of all partners are created at the old backend")
 	click(p, "Stop now")
-	has(p, "The kill switch is on")
+	sees(p, "The kill switch is on")
 	click(p, "End the kill switch…")
 	click(p, "Resume now")
-	has(p, "Resumed: the stages apply again.")
+	sees(p, "Resumed: the stages apply again.")
 	p.Open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
-	if got := browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced settling verdict; anna shadow" {
-		t.Errorf("the history is %s", got)
-	}
+	equal(t, browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)), "anna canary 10 % forced settling verdict; anna shadow", "the history")
 	p.Quiet("partners")
 }
 
@@ -88,16 +86,12 @@ partners:
 	c := proxytest.Config(t, text)
 	s := proxytest.Open(t, "memory:")
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inForce := func() *config.Config { return c }
 	o = operate.New(operate.Options{Config: inForce, Store: s, Rollout: router})
 	for i := range 120 {
 		id := partner.Of(key(i))
-		if err := s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i)*20*time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i)*20*time.Minute)))
 		for j := range i * i % 131 {
 			for backend := range evidence.Backend(1 + min(i%5/2, 1)) {
 				router.Counts().Ended(id, "bill.create", backend, evidence.End{
@@ -122,14 +116,10 @@ partners:
 		if i%5 != 0 {
 			_, err = o.Move(t.Context(), m)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	pages, err := console.New(console.Options{Config: inForce, Operator: o, Gateway: noUpstreams{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(pages)
 	t.Cleanup(server.Close)
 	return server.URL, o
@@ -163,14 +153,12 @@ func TestManyPartnersInABrowser(t *testing.T) {
 	p.Do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("input[type=checkbox]").focus()`))
 	p.Do("choosing two with the keyboard", chromedp.KeyEvent(" "), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
 	click(p, "Next stage of the chosen partners…")
-	has(p, "2 of 2 partners can be moved.")
+	sees(p, "2 of 2 partners can be moved.")
 	p.Look("partners-chosen", browser.Looks[0])
 	p.Do("the name", chromedp.SendKeys(chromedp.CSS("input[name=by]"), "kim"))
 	click(p, "Move 2 partners")
-	has(p, "2 of 2 partners were moved.")
+	sees(p, "2 of 2 partners were moved.")
 	p.Look("partners-moved", browser.Looks[0])
-	if got := browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)); got != strings.Join([]string{"moved", "moved"}, "; ") {
-		t.Errorf("the outcomes are %s", got)
-	}
+	equal(t, browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)), strings.Join([]string{"moved", "moved"}, "; "), "the outcomes")
 	p.Quiet("partners")
 }

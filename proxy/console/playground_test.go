@@ -57,9 +57,7 @@ func TestPlaygroundExplainsARequest(t *testing.T) {
 		`{ "apiKey": "k1", "bill": { "sendType": "TALK", "price": 20000 } }`, "apikey → apiKey partner key renamed", `converted "20000" → 20000 billing.yaml:`,
 		`{v2: bill.price, legacy: bill.price, as: digits`, `bill.memo dropped is not a field of this operation "x" none`, `bill.sendType how the customer gets the bill defaulted → "TALK"`,
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the result lacks %q:\n%s", want, got)
-		}
+		has(t, got, want, "the result lacks")
 	}
 	if status != http.StatusOK || !strings.Contains(page, "&#34;memo&#34;") {
 		t.Errorf("%d: the document is not there any more:\n%s", status, page)
@@ -128,9 +126,7 @@ func TestPlaygroundAppliesAnOverlay(t *testing.T) {
 	document := `{"apikey":"k","bill":{"memo":"x"},"left":"7"}`
 	overlay := "operations:\r\n  bill.create:\r\n    request:\r\n      - {v2: bill.memo, legacy: bill.memo, new: true}\r\n"
 	_, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document, "overlay", overlay))
-	if got := result(t, page); !strings.Contains(got, `bill.memo same "x" overlay:4 {v2: bill.memo, legacy: bill.memo}`) {
-		t.Errorf("the overlay has no effect:\n%s", got)
-	}
+	has(t, result(t, page), `bill.memo same "x" overlay:4 {v2: bill.memo, legacy: bill.memo}`, "the overlay has no effect")
 	_, page = tryOut(t, c, form("points.left", "request", "legacy v2", "document", document, "overlay", "operations: {points.left: {new: true, v2: /p, legacy: /if/p, effect: read, request: [{v2: l, legacy: left, as: digits}], reply: []}}"))
 	if got := result(t, page); !strings.Contains(got, `left → l converted "7" → 7 overlay:1`) || !strings.Contains(page, `<option selected>points.left</option>`) {
 		t.Errorf("the operation of the overlay is not there:\n%s", got)
@@ -234,9 +230,7 @@ func TestPlaygroundShowsExamples(t *testing.T) {
 	table := c.options.Config().Table
 	for _, o := range append(table.Operations(), &translate.Operation{Name: table.Callback().Name()}) {
 		_, page := get(t, c, "/playground?operation="+o.Name, "")
-		if got := result(t, page); !strings.Contains(got, "Output in") {
-			t.Errorf("%s: %s", o.Name, got)
-		}
+		has(t, result(t, page), "Output in", o.Name)
 		for _, message := range []string{"request", "reply"} {
 			_, page := tryOut(t, c, form(o.Name, message, "v2 v2", "document", "pasted", "do", "example"))
 			if got := result(t, page); !strings.Contains(got, "Output in v2") || strings.Contains(page, "pasted") {

@@ -51,9 +51,7 @@ func TestRingIsBounded(t *testing.T) {
 	if all[0].Request != nil {
 		t.Error("a list has copies of the messages")
 	}
-	if got := string(r.find(all[0].Key()).Request); got != fmt.Sprintf("request %d", most+9) {
-		t.Errorf("the newest request is %q", got)
-	}
+	equal(t, string(r.find(all[0].Key()).Request), fmt.Sprintf("request %d", most+9), "the newest request")
 	if first.ID != "0" || string(alsoFirst.Request) != "request 0" || alsoFirst.ID != "0" || r.find(first.Key()) != nil {
 		t.Errorf("the first call, which is not in the ring any more: %q, %v", alsoFirst.Request, r.find(first.Key()))
 	}
@@ -91,9 +89,7 @@ func TestRingKeepsFailures(t *testing.T) {
 	}
 	all, _ := r.list(every, 0, 4)
 	notOK, _ := r.list(func(f *proxy.Finished) bool { return !f.Succeeded }, 0, maxCalls)
-	if got := idsOf(all) + "|" + idsOf(notOK); got != "2000 1999 1998 1997|1999 5" {
-		t.Error(got)
-	}
+	equal(t, idsOf(all)+"|"+idsOf(notOK), "2000 1999 1998 1997|1999 5")
 	for _, c := range append(all, notOK...) {
 		if found := r.find(c.Key()); found == nil || found.ID != c.ID {
 			t.Errorf("the key of %s finds %v", c.ID, found)
@@ -104,9 +100,7 @@ func TestRingKeepsFailures(t *testing.T) {
 		succeeded: "[{ok 1000 2026-11-22 09:16:40 +0000 UTC true}]",
 		refused:   "[{other 2 2026-11-22 09:00:00 +0000 UTC false}]",
 	} {
-		if got := fmt.Sprint(r.spans(o)); got != want {
-			t.Errorf("the spans of %q are %s, want %s", o, got, want)
-		}
+		equal(t, fmt.Sprint(r.spans(o)), want, o)
 	}
 }
 

@@ -40,9 +40,7 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 			calls++
 		}
 		reply, err := s.client.Get(s.admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var body bytes.Buffer
 		_, err = body.ReadFrom(reply.Body)
 		_ = reply.Body.Close()
@@ -63,9 +61,7 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 		}
 	}
 	reply, err := s.client.PostForm(s.admin+"/waves/new", url.Values{"name": {"winter"}, "partners": {clinicKey + "\n" + clinicName}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reply.Body.Close()
 	if text, err := io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusConflict || bytes.Contains(text, []byte(clinicKey)) || !bytes.Contains(text, []byte(clinicName)) || !seen["/waves/autumn"] {
 		t.Errorf("the form of a wave with a key in it: %d %v\n%s", reply.StatusCode, err, text)

@@ -65,9 +65,7 @@ func startSite(t testing.TB, admin string, more ...string) *site {
 	t.Cleanup(func() { backends[0].Close(); backends[1].Close(); receiver.Close() })
 	s.receiver = receiver.URL
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.partners = "http://" + listener.Addr().String()
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -89,9 +87,7 @@ partners:
 		return proxytest.ParseConfig(text)
 	}
 	s.server, err = server.Listen(t.Context(), proxytest.Config(t, text), load, map[string]net.Listener{"listen": listener}, server.Build{Version: "1.2.3"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.admin = "http://" + s.server.AdminAddress()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -135,9 +131,7 @@ func (s *site) send(form, op, key, bill string) (status int) {
 		}
 	}
 	reply, err := s.client.Post(s.partners+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer reply.Body.Close()
 	_, _ = io.Copy(io.Discard, reply.Body)
 	return reply.StatusCode
@@ -155,9 +149,7 @@ func (s *site) fill() {
 					s.t.Fatalf("%s of %s: %d", op, bill, status)
 				}
 			}
-			if err := s.service.Pay(key, bill); err != nil {
-				s.t.Fatal(err)
-			}
+			must(s.t, s.service.Pay(key, bill))
 		}
 	}
 	s.send("legacy", "read", clinicKey, "NO-SUCH-BILL")
@@ -174,9 +166,7 @@ func (s *site) fill() {
 func (s *site) post(path string) {
 	s.t.Helper()
 	reply, err := s.client.Post(s.admin+path, "", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer reply.Body.Close()
 	if text, _ := io.ReadAll(reply.Body); reply.StatusCode != http.StatusOK {
 		s.t.Fatalf("%s: %d %s", path, reply.StatusCode, text)
@@ -187,14 +177,10 @@ func (s *site) post(path string) {
 func (s *site) get(path string) string {
 	s.t.Helper()
 	reply, err := s.client.Get(s.admin + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer reply.Body.Close()
 	text, err := io.ReadAll(reply.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return string(text)
 }
 
@@ -216,9 +202,7 @@ func (s *site) linkOn(page, prefix string) string {
 		s.t.Fatalf("%s has no link to %s…", page, prefix)
 	}
 	path, err := url.PathUnescape(found[1])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return path
 }
 
@@ -229,4 +213,11 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+var must, works, has, gives = proxytest.Must, proxytest.Works, proxytest.Has, proxytest.Gives
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
 }

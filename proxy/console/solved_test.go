@@ -99,9 +99,7 @@ func TestNothingIsSolvedWhileTheStoreFails(t *testing.T) {
 	s.add("one", "B1", store.Dead, time.Hour)
 	s.unknown("one", "B3", "r1")
 	s.page("/")
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.store.Close())
 	if body := s.page("/"); strings.Contains(body, "Solved") || !strings.Contains(body, "The rollout cannot be read") {
 		t.Error(body)
 	}

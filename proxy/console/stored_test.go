@@ -93,17 +93,13 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 		return id
 	}
 	claimed, err := s.store.Claim(s.t.Context(), s.now, time.Minute, 1000, 1000, 1000, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	for _, one := range claimed {
 		r := store.Result{At: s.now, Status: 500, Outcome: "status", State: store.Waiting, Next: at, Took: time.Second, Code: "9" + hostile, Reason: "HTTP 500 " + hostile}
 		if one.ID == id {
 			r.State = state
 		}
-		if _, err := s.store.Finish(s.t.Context(), one, r); err != nil {
-			s.t.Fatal(err)
-		}
+		works(s.t)(s.store.Finish(s.t.Context(), one, r))
 	}
 	return id
 }
@@ -111,9 +107,7 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 func (s *stored) state(id string) store.State {
 	s.t.Helper()
 	c, err := s.store.Get(s.t.Context(), id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return c.State
 }
 
@@ -130,9 +124,7 @@ func (s *stored) page(target string) string {
 
 func (s *stored) escaped(what, body string) {
 	s.t.Helper()
-	if strings.Contains(body, "<script>") {
-		s.t.Errorf("%s has a script of a caller:\n%s", what, body)
-	}
+	lacks(s.t, body, "<script>", what)
 }
 
 // redirected sends a form that must be answered with a redirect.
@@ -161,8 +153,6 @@ func (s *stored) has(what, body string, parts ...string) {
 func (s *stored) hasNot(what, body string, parts ...string) {
 	s.t.Helper()
 	for _, part := range parts {
-		if strings.Contains(body, part) {
-			s.t.Errorf("%s has %q:\n%s", what, part, body)
-		}
+		lacks(s.t, body, part, what)
 	}
 }

@@ -16,9 +16,7 @@ func hurry(p *browser.Tab) {
 		window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args)
 	})(window.setTimeout)`}
 	_, err := chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script)
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	must(p.T, err)
 }
 
 // click follows the first link or button of main whose text is this one.
@@ -31,8 +29,8 @@ func click(p *browser.Tab, text string) {
 	p.Follow("clicking "+text, chromedp.Click(chromedp.CSS("[data-clicked]")))
 }
 
-// has waits until the page has a text.
-func has(p *browser.Tab, text string) {
+// sees waits until the page has a text.
+func sees(p *browser.Tab, text string) {
 	p.T.Helper()
 	p.Wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
 }

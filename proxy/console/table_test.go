@@ -81,9 +81,7 @@ func TestTableSearch(t *testing.T) {
 		}
 	}
 	_, page := get(t, newConsole(t, Options{}), "/table?q="+url.QueryEscape("nothing <b>"), "ko")
-	if !strings.Contains(page, "nothing &lt;b&gt;에 해당하는 항목이 변환 표에 없습니다.") {
-		t.Error(page)
-	}
+	has(t, page, "nothing &lt;b&gt;에 해당하는 항목이 변환 표에 없습니다.")
 }
 
 // A table with very many rows, and a very long search, are shown in bounded time and size.
@@ -129,20 +127,16 @@ func TestTableFiles(t *testing.T) {
 	c := newConsole(t, Options{Config: func() *config.Config { return loaded }})
 	_, page := get(t, c, "/table", "")
 	for _, form := range []string{"v2", "legacy"} {
-		for kind, has := range map[string]string{"openapi": `"openapi": "3.1.0"`, "collection": "schema.getpostman.com"} {
+		for kind, part := range map[string]string{"openapi": `"openapi": "3.1.0"`, "collection": "schema.getpostman.com"} {
 			address := "/table/" + kind + "/" + form
 			status, text := get(t, c, address, "")
-			if status != http.StatusOK || !strings.Contains(text, has) || !strings.Contains(text, `"https://bridge.example.com/partner"`) {
+			if status != http.StatusOK || !strings.Contains(text, part) || !strings.Contains(text, `"https://bridge.example.com/partner"`) {
 				t.Errorf("%s: %d\n%.300s", address, status, text)
 			}
-			if !strings.Contains(page, `href="`+address+`"`) {
-				t.Errorf("the page has no link to %s", address)
-			}
+			has(t, page, `href="`+address+`"`, address)
 		}
 	}
 	for _, address := range []string{"/table/openapi/v3", "/table/other/v2"} {
-		if status, _ := get(t, c, address, ""); status != http.StatusNotFound {
-			t.Errorf("%s: %d", address, status)
-		}
+		gives(t, http.StatusNotFound, address)(get(t, c, address, ""))
 	}
 }

@@ -41,7 +41,5 @@ func TestTimesAreInTheZoneOfTheConfig(t *testing.T) {
 	a := attentions{console: c}
 	a.r = httptest.NewRequest("GET", "/", nil)
 	a.add(true, "", "", "overview.stopped_here", "<b>")
-	if got := string(a.list[0].Text); !strings.Contains(got, "&lt;b&gt;") {
-		t.Error(got)
-	}
+	has(t, string(a.list[0].Text), "&lt;b&gt;")
 }

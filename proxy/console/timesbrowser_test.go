@@ -19,9 +19,7 @@ func TestTimesInABrowser(t *testing.T) {
 	s.await("/calls", "FIRST")
 	p.Use(browser.Looks[0])
 	zone := emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}
-	if _, err := chromedp.Call(p.Ctx, emulation.SetTimezoneOverride, zone); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(chromedp.Call(p.Ctx, emulation.SetTimezoneOverride, zone))
 	p.Open(s.admin + "/calls?lang=ko")
 	const shown = `[...document.querySelectorAll("#rows time")].filter(e => e.textContent.endsWith("+05:30") && e.title.endsWith("Z") &&
 		Date.parse(e.textContent) === Date.parse(e.title) && / 전$|지금/.test(e.dataset.ago)).length === `

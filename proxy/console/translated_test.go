@@ -31,9 +31,7 @@ func inEnglish(text translate.Details) string { return text.String() }
 func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wanted := formats(t)
 	for _, about := range meanings(newConsole(t, Options{}).options.Config().Table) {
 		wanted[about] = 0
@@ -90,9 +88,7 @@ func formats(t *testing.T) map[string]int {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok {
@@ -114,9 +110,7 @@ func literal(t *testing.T, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	case *ast.BinaryExpr:
 		return literal(t, e.X) + literal(t, e.Y)
@@ -146,9 +140,7 @@ func TestTranslated(t *testing.T) {
 		{"ko", "", all.translated("ko", "")},
 		{"ko", "%[2]v &lt;i&gt; %[1]v", all.translated("ko", "%v of %v <b>")}, // an overlay can describe a field so
 	} {
-		if got := fmt.Sprint(row.got); got != row.want {
-			t.Errorf("%s: %s, want %s", row.language, got, row.want)
-		}
+		equal(t, fmt.Sprint(row.got), row.want, row.language)
 	}
 }
 
@@ -165,14 +157,10 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 	c := newConsole(t, Options{Config: configOf(&own)})
 	_, page := get(t, c, "/table", "ko")
 	for _, want := range []string{">청구 금액<", ">고객 휴대전화 번호<", `<span lang="en">extra of the overlay</span>`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %s", want)
-		}
+		has(t, page, want, "the page has no")
 	}
 	for _, english := range []string{"amount to charge", "refused with", "by value pairs"} {
-		if strings.Contains(page, english) {
-			t.Errorf("the page has the English text %s", english)
-		}
+		lacks(t, page, english, "the page has the English text")
 	}
 	if _, page := get(t, c, "/table?q=전달+가능", "ko"); !strings.Contains(page, "&#34;TALK&#34;만 전달 가능, 그 외에는 BILL_010(으)로 거절") {
 		t.Errorf("what is done with a field is not found in Korean:\n%s", page)
@@ -194,9 +182,7 @@ func TestTextsOfTheRolloutInKorean(t *testing.T) {
 		t.Helper()
 		_, page := get(t, d, path, "ko")
 		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				t.Errorf("%s does not show %s:\n%s", path, text, page)
-			}
+			has(t, page, text, path)
 		}
 	}
 	shows(at+"/set?stage=canary&percent=10", "비교한 조회가 아직 없습니다")
@@ -208,8 +194,6 @@ func TestTextsOfTheRolloutInKorean(t *testing.T) {
 		t.Fatal(status, page)
 	}
 	shows(at, "마지막 단계입니다.")
-	if err := d.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.Close())
 	shows("/partners/stop", "저장소를 읽을 수 없어")
 }

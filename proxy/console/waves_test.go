@@ -86,9 +86,7 @@ func TestWaveIsStarted(t *testing.T) {
 		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
 		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, `name="certified" value="true" checked`, "hana &lt;B&gt;clinic",
 	} {
-		if !strings.Contains(preview, text) {
-			t.Errorf("the preview has no %s:\n%s", text, preview)
-		}
+		has(t, preview, text, "the preview has no")
 	}
 	if body := d.shows("/waves", 200); strings.Contains(body, "autumn") {
 		t.Fatal("a preview has started a wave")
@@ -97,9 +95,7 @@ func TestWaveIsStarted(t *testing.T) {
 	at := "/partners/" + partner.ShortOf("other")
 	d.sends(at+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, at+"?done=next")
 	changed := d.sends("/waves/new", seen, http.StatusConflict, "")
-	if !strings.Contains(changed, "Nothing was started: the partners or their stages have changed") {
-		t.Errorf("%s", changed)
-	}
+	has(t, changed, "Nothing was started: the partners or their stages have changed")
 	d.sends("/waves/new", hidden(changed), http.StatusSeeOther, "/waves/autumn?done=start")
 	if body := d.sends("/waves/new", hidden(changed), http.StatusConflict, ""); !strings.Contains(body, "is in wave autumn already") || strings.Contains(body, "Start the wave") {
 		t.Errorf("a second click: %s", body)
@@ -109,9 +105,7 @@ func TestWaveIsStarted(t *testing.T) {
 		"<dt>Partners</dt><dd>Only partners that the desk has certified</dd>",
 		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "Earliest end:")
 	d.shows("/partners/"+partner.ShortOf("hana"), 200, `<a href="/waves/autumn">autumn</a>`)
-	if body := d.shows("/partners/"+partner.ShortOf("later"), 200); strings.Contains(body, "/waves/") {
-		t.Error("a partner that is in no wave has one")
-	}
+	lacks(t, d.shows("/partners/"+partner.ShortOf("later"), 200), "/waves/", "a partner that is in no wave has one")
 	d.shows("/waves/nowhere", 404, "there is no wave")
 	d.shows("/waves/autumn?after=x", 400, "after cannot be")
 	d.shows("/waves/autumn/nonsense", 404)
@@ -149,9 +143,7 @@ func TestFormOfAWaveKeepsWhatWasTyped(t *testing.T) {
 		!strings.Contains(body, ">Hana &lt;b&gt;Clinic&lt;/b&gt;\n"+partner.ShortOf("hana")+"</textarea>") || !strings.Contains(body, `name="stay" value="5h"`) {
 		t.Errorf("%s", body)
 	}
-	if body := d.shows("/waves/new?partner=secret-key", 400, "The form cannot be read."); strings.Contains(body, "secret-key") {
-		t.Error("the page repeats what may be a key")
-	}
+	lacks(t, d.shows("/waves/new?partner=secret-key", 400, "The form cannot be read."), "secret-key", "the page repeats what may be a key")
 }
 
 // A wave is changed only in the state that the visitor has seen.
@@ -171,18 +163,12 @@ func TestChangeOfAWaveIsConfirmed(t *testing.T) {
 		d.sends(at, url.Values{"seen": {"x"}}, http.StatusConflict, "")
 		d.sends(at, form, http.StatusSeeOther, "/waves/autumn?done="+step.do)
 		state(step.state)
-		if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") {
-			t.Errorf("a second click on %s: %s", step.do, body)
-		}
+		has(t, d.sends(at, form, http.StatusConflict, ""), "the state has changed in the meantime", step.do)
 		state(step.state)
 	}
-	if body := d.shows("/waves/autumn?done=stop", 200, "The wave was ended.", "Its partners can be in another wave"); strings.Contains(body, "hx-get") {
-		t.Error("an ended wave is refreshed")
-	}
+	lacks(t, d.shows("/waves/autumn?done=stop", 200, "The wave was ended.", "Its partners can be in another wave"), "hx-get", "an ended wave is refreshed")
 	at := "/waves/autumn/resume" // no button leads to it
-	if body := d.sends(at, hidden(d.shows(at, 200)), http.StatusConflict, ""); !strings.Contains(body, "the wave autumn is not paused") {
-		t.Errorf("%s", body)
-	}
+	has(t, d.sends(at, hidden(d.shows(at, 200)), http.StatusConflict, ""), "the wave autumn is not paused")
 	log, err := d.options.Operator.Audit(t.Context(), operate.AuditPage{By: "anna"})
 	if err != nil || len(log) != 5 || slices.ContainsFunc(log, func(c operate.Change) bool { return c.Subject != "autumn" }) {
 		t.Errorf("%+v %v", log, err)
@@ -222,14 +208,10 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 	form := hidden(d.shows(at+"?partner="+partner.ShortOf("hana"), 200, "the wave took the partner back", "Continue now"))
 	d.shows(at+"?partner="+partner.ShortOf("other"), 200, "This partner does not wait for a person.")
 	d.sends(at, form, http.StatusSeeOther, "/waves/autumn?done=release")
-	if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") {
-		t.Errorf("a second click: %s", body)
-	}
+	has(t, d.sends(at, form, http.StatusConflict, ""), "the state has changed in the meantime", "a second click")
 	d.options.Operator.Stop(t.Context(), operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "anna"}}})
 	resume := "/waves/autumn/resume"
-	if body := d.sends(resume, hidden(d.shows(resume, 200)), http.StatusConflict, ""); !strings.Contains(body, "Not resumed: the kill switch is on") {
-		t.Errorf("%s", body)
-	}
+	has(t, d.sends(resume, hidden(d.shows(resume, 200)), http.StatusConflict, ""), "Not resumed: the kill switch is on")
 }
 
 // A visitor who may only read sees waves, and can change nothing. Without tokens a name is needed.
@@ -248,9 +230,7 @@ func TestWavesNeedAVisitorWhoMayOperate(t *testing.T) {
 	}
 	d.visitor = pages.Visitor{MayOperate: true}
 	form := hidden(d.shows("/waves/autumn/pause", 200, `name="by" required`))
-	if body := d.sends("/waves/autumn/pause", form, http.StatusConflict, ""); !strings.Contains(body, "by must") {
-		t.Errorf("%s", body)
-	}
+	has(t, d.sends("/waves/autumn/pause", form, http.StatusConflict, ""), "by must")
 	form.Set("by", "kim")
 	d.sends("/waves/autumn/pause", form, http.StatusSeeOther, "/waves/autumn?done=pause")
 	d.shows("/waves/autumn", 200, "· kim")
@@ -273,18 +253,14 @@ func TestPartnersOfAWaveAreInPages(t *testing.T) {
 	if first, second := rows("/waves/autumn"), rows("/waves/autumn?after=100"); first != 100 || second != 3 {
 		t.Errorf("the pages have %d and %d partners", first, second)
 	}
-	if n := strings.Count(d.sends("/waves/new", url.Values{"name": {"winter"}, "stage": {"old"}}, 200, ""), `data-label="Path"`); n != 2 {
-		t.Errorf("%d partners are left for another wave", n)
-	}
+	equal(t, strings.Count(d.sends("/waves/new", url.Values{"name": {"winter"}, "stage": {"old"}}, 200, ""), `data-label="Path"`), 2, "partners are left for another wave")
 }
 
 // Every state of a wave has its words.
 func TestStatesOfWavesHaveTexts(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, state := range []store.WaveState{store.WaveRunning, store.WavePaused, store.WaveBack, store.WaveEnded} {
 		if all.Texts["waves.state."+string(state)] == nil || all.Texts["waves.means."+string(state)] == nil {
 			t.Errorf("no text for the state %s", state)

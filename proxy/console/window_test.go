@@ -32,9 +32,7 @@ func TestOutcomes(t *testing.T) {
 		unknown: {{Called: true, Unknown: true, Status: 502, Code: "none", Reason: "reset"}},
 	} {
 		for _, f := range list {
-			if got := outcomeOf(&f); got != want {
-				t.Errorf("%+v is %s, want %s", f, got, want)
-			}
+			equal(t, outcomeOf(&f), want, f)
 		}
 	}
 }
@@ -88,9 +86,7 @@ func TestQuantilesHaveTwoDigits(t *testing.T) {
 		0.0123: "0.012 ms", 0.256: "0.26 ms", 0.995: "1.0 ms", 1: "1.0 ms", 9.94: "9.9 ms", 9.96: "10 ms", 12.4: "12 ms", 99.6: "100 ms", 123: "120 ms",
 		994: "990 ms", 995: "1.0 s", 1004.2: "1.0 s", 1660: "1.7 s", 12345: "12 s", 245760: "250 s",
 	} {
-		if got := rounded(time.Duration(ms * 1e6)); got != want {
-			t.Errorf("%v ms: %s, want %s", ms, got, want)
-		}
+		equal(t, rounded(time.Duration(ms*1e6)), want, ms)
 	}
 }
 
@@ -104,9 +100,7 @@ func TestHistogramIsExactToSevenPercent(t *testing.T) {
 		}
 	}
 	h := histogram{}
-	if h.quantile(0.5) != 0 {
-		t.Error("a quantile without calls")
-	}
+	equal(t, h.quantile(0.5), 0, "a quantile without calls")
 	var all []time.Duration
 	for i := range 1000 {
 		took := time.Duration(i+1) * 100 * time.Microsecond
@@ -119,7 +113,5 @@ func TestHistogramIsExactToSevenPercent(t *testing.T) {
 			t.Errorf("the quantile %v is %s, want %s", q, got, want)
 		}
 	}
-	if got := bucketOf(time.Hour); got != len(h)-1 {
-		t.Errorf("an hour is in the bucket %d", got)
-	}
+	equal(t, bucketOf(time.Hour), len(h)-1, "an hour is in the bucket")
 }

@@ -28,11 +28,11 @@ func TestGoodShopPasses(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			all, log := runShop(t, form, "", nil)
-			proxytest.Equal(t, failing(all), "")
-			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Passed)
+			equal(t, failing(all), "")
+			equal(t, Outcome(Plan{Practice: true}, all), Passed)
 			res, err := Verify(bytes.NewReader(log), nil)
-			proxytest.Must(t, err)
-			proxytest.Equal(t, res.Verdicts, all)
+			must(t, err)
+			equal(t, res.Verdicts, all)
 			if t.Failed() {
 				t.Log("\n" + describe(all))
 			}
@@ -76,10 +76,10 @@ func TestPracticeOverTheNetwork(t *testing.T) {
 			t.Run(form+"/"+via, func(t *testing.T) {
 				t.Parallel()
 				all, log := runNetwork(t, form, via, "")
-				proxytest.Equal(t, failing(all), "", describe(all))
+				equal(t, failing(all), "", describe(all))
 				res, err := Verify(bytes.NewReader(log), nil)
-				proxytest.Must(t, err)
-				proxytest.Equal(t, clientsIn(res.Records), []string{"Go-http-client/1.1"}) // not the gateway
+				must(t, err)
+				equal(t, clientsIn(res.Records), []string{"Go-http-client/1.1"}) // not the gateway
 			})
 		}
 	}
@@ -100,10 +100,10 @@ func TestWrongShopsThroughAGateway(t *testing.T) {
 		t.Run(habit, func(t *testing.T) {
 			t.Parallel()
 			all, log := runNetwork(t, "v2", "legacy", habit, one.only)
-			proxytest.Equal(t, failing(all), one.fails, describe(all))
+			equal(t, failing(all), one.fails, describe(all))
 			res, err := Verify(bytes.NewReader(log), nil)
-			proxytest.Must(t, err)
-			proxytest.Equal(t, res.Verdicts, all)
+			must(t, err)
+			equal(t, res.Verdicts, all)
 		})
 	}
 }
@@ -113,7 +113,7 @@ func runNetwork(t *testing.T, form, via, habit string, only ...string) ([]Verdic
 	t.Helper()
 	listen := func() net.Listener {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		proxytest.Must(t, err)
+		must(t, err)
 		return listener
 	}
 	listener := listen()
@@ -146,7 +146,7 @@ func runNetwork(t *testing.T, form, via, habit string, only ...string) ([]Verdic
 	began := time.Now()
 	c.Progress = func(one Case, v Verdict) { t.Log(time.Since(began).Round(time.Second/10), one.ID, v.Result) }
 	all, err := Run(ctx, c)
-	proxytest.Must(t, err)
+	must(t, err)
 	return all, log.Bytes()
 }
 
@@ -161,14 +161,14 @@ drain: {delay: 0s}
 log: {level: error}
 table: {overlay: sandbox-overlay.yaml}
 `, form, backend)}, os.LookupEnv)
-	proxytest.Must(t, err)
+	must(t, err)
 	callbacks := config.DefaultCallbacks()
 	callbacks.Ports = nil
 	callbacks.Schedule = slices.Repeat([]config.DurationOrZero{config.DurationOrZero(500 * time.Millisecond)}, 100)
 	callbacks.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}
 	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
 	gateway, err := server.Listen(ctx, c, nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
-	proxytest.Must(t, err)
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -189,11 +189,11 @@ func TestLateSecondBillCounts(t *testing.T) {
 		c.Plan.Speed, c.Plan.Only = 6, []string{"A1"}
 		c.Progress = func(_ Case, v Verdict) { first = v }
 	})
-	proxytest.Equal(t, first.Result, Passed)
-	proxytest.Equal(t, failing(all), "A1")
+	equal(t, first.Result, Passed)
+	equal(t, failing(all), "A1")
 	res, err := Verify(bytes.NewReader(log), nil)
-	proxytest.Must(t, err)
-	proxytest.Equal(t, Outcome(res.Plan, res.Verdicts), Failed)
+	must(t, err)
+	equal(t, Outcome(res.Plan, res.Verdicts), Failed)
 }
 
 // A shop to try the command with: BILLBRIDGE_DESK_SHOP=v2 go test -run TestShopServes -timeout 3h. It calls the address of
@@ -207,7 +207,7 @@ func TestShopServes(t *testing.T) {
 		form: form, key: testKey, base: "http://127.0.0.1:8081", self: "http://127.0.0.1:3000", send: send, ctx: t.Context(),
 		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 90 * time.Second, retry: 1100 * time.Millisecond,
 	}
-	proxytest.Must(t, http.ListenAndServe("127.0.0.1:3000", s))
+	must(t, http.ListenAndServe("127.0.0.1:3000", s))
 }
 
 // A partner that does nothing, or whose hook fails, is interrupted and not passed.
@@ -223,8 +223,8 @@ func TestSilentPartnerIsInterrupted(t *testing.T) {
 			all, _ := runHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(c.answer))
 			}), func(c *Config) { c.Plan.Only = []string{"U1"} })
-			proxytest.Equal(t, all, []Verdict{{Case: "U1", Attempt: 1, Status: Interrupted, Result: Unknown, Text: c.want}})
-			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Interrupted)
+			equal(t, all, []Verdict{{Case: "U1", Attempt: 1, Status: Interrupted, Result: Unknown, Text: c.want}})
+			equal(t, Outcome(Plan{Practice: true}, all), Interrupted)
 		})
 	}
 }
@@ -237,9 +237,9 @@ func TestAttempts(t *testing.T) {
 	for _, v := range all {
 		got = append(got, fmt.Sprint(v.Case, v.Attempt, v.Result))
 	}
-	proxytest.Equal(t, strings.Join(got, " "), "U11PASSED U12PASSED U31FAILED U32FAILED K11PASSED")
+	equal(t, strings.Join(got, " "), "U11PASSED U12PASSED U31FAILED U32FAILED K11PASSED")
 	_, err := Verify(bytes.NewReader(log), nil)
-	proxytest.Must(t, err)
+	must(t, err)
 }
 
 // A signed run has reviews that are open; options that are not declared skip their cases.
@@ -250,30 +250,30 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 		sign(c)
 		c.Plan.Options, c.Plan.Only = nil, []string{"A1", "A5", "H1"}
 	})
-	proxytest.Equal(t, all, []Verdict{
+	equal(t, all, []Verdict{
 		{Case: "A1", Attempt: 1, Status: finished, Result: Passed},
 		{Case: "A5", Attempt: 1, Status: finished, Result: Skipped, Text: "the plan does not declare cancel"},
 		{Case: "H1", Attempt: 1, Status: finished, Result: Review, Text: cases[len(cases)-4].Human},
 	})
-	proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Review)
+	equal(t, Outcome(Plan{Practice: true}, all), Review)
 	res, err := Verify(bytes.NewReader(log), nil)
-	proxytest.Must(t, err)
+	must(t, err)
 	var junit, page bytes.Buffer
-	proxytest.Must(t, JUnit(&junit, res))
-	proxytest.Has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
-	proxytest.Must(t, Report(&page, res))
-	proxytest.Has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
+	must(t, JUnit(&junit, res))
+	has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
+	must(t, Report(&page, res))
+	has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
 }
 
 // The cases of group L wait for the partner's own reads at the same time.
 func TestLostCallbacksAreWaitedForAtOnce(t *testing.T) {
 	t.Parallel()
 	all, log := runShop(t, "v2", "", func(c *Config) { c.Plan.Only = []string{"L"} })
-	proxytest.Equal(t, failing(all), "")
+	equal(t, failing(all), "")
 	res, err := Verify(bytes.NewReader(log), nil)
-	proxytest.Must(t, err)
+	must(t, err)
 	took := res.Records[len(res.Records)-1].At.Sub(res.Records[0].At)
-	proxytest.Equal(t, took < res.Plan.Reconcile+5*time.Minute, true, took)
+	equal(t, took < res.Plan.Reconcile+5*time.Minute, true, took)
 }
 
 // The report shows both creates of a second bill, and how to repair it.
@@ -281,14 +281,14 @@ func TestReportShowsTheSecondBill(t *testing.T) {
 	t.Parallel()
 	_, log := runShop(t, "legacy", "new-id-after-504", func(c *Config) { c.Plan.Only = []string{"U3"} })
 	res, err := Verify(bytes.NewReader(log), nil)
-	proxytest.Must(t, err)
+	must(t, err)
 	var junit, page bytes.Buffer
-	proxytest.Must(t, Report(&page, res))
-	proxytest.Has(t, page.String(), "X1, HTTP 504")
-	proxytest.Has(t, page.String(), "X2, HTTP 200")
-	proxytest.Has(t, page.String(), "Store the bill id before the create.")
-	proxytest.Must(t, JUnit(&junit, res))
-	proxytest.Has(t, junit.String(), `<failure message="a second bill was sent for one order: S`)
+	must(t, Report(&page, res))
+	has(t, page.String(), "X1, HTTP 504")
+	has(t, page.String(), "X2, HTTP 200")
+	has(t, page.String(), "Store the bill id before the create.")
+	must(t, JUnit(&junit, res))
+	has(t, junit.String(), `<failure message="a second bill was sent for one order: S`)
 }
 
 // Each case has steps, conditions and words that exist, a source and how to repair it; its id is unique.
@@ -331,8 +331,6 @@ func TestParsePlanRefuses(t *testing.T) {
 		"{form: v2, api_key: k, practice: true}":    "practice",
 		"{form: legacy, api_key: k, timeout: -1s}":  "timeout, reconcile, react: expected times above zero",
 	} {
-		if _, err := ParsePlan([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
+		fails(t, want, text)(ParsePlan([]byte(text)))
 	}
 }

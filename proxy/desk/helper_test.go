@@ -70,7 +70,7 @@ const testKey = "desk-test-key-0001"
 func planOf(t testing.TB, form string) Plan {
 	p, err := ParsePlan([]byte("{partner: shop, form: " + form + ", api_key: " + testKey +
 		", options: [cancel, destroy, resend], timeout: 10s, reconcile: 15m}"))
-	proxytest.Must(t, err)
+	must(t, err)
 	p.Build = "test"
 	return p
 }
@@ -110,7 +110,7 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all [
 		}
 		var err error
 		all, err = Run(ctx, c)
-		proxytest.Must(t, err)
+		must(t, err)
 		stop()
 		_ = server.Close()
 		if isShop {
@@ -125,6 +125,17 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all [
 // signed gives a run a key.
 func signed(t testing.TB) (ed25519.PrivateKey, func(*Config)) {
 	_, key, err := ed25519.GenerateKey(nil)
-	proxytest.Must(t, err)
+	must(t, err)
 	return key, func(c *Config) { c.Key, c.Plan.Practice = key, false }
+}
+
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
 }

@@ -65,38 +65,38 @@ func TestRunOverHTTP(t *testing.T) {
 	var p practice
 	get := func() {
 		p = practice{}
-		proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "GET", "/"+c.list[0].ID, "", 200)), &p))
+		must(t, json.Unmarshal([]byte(c.call("hana", "GET", "/"+c.list[0].ID, "", 200)), &p))
 	}
-	proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "POST", "", body, 201)), &p))
-	proxytest.Equal(t, p.BaseURL, server.URL+hanasCI)
-	proxytest.Equal(t, p.Status, "RUNNING")
-	proxytest.Has(t, c.call("hana", "POST", "", body, 409), "a run has this name")
+	must(t, json.Unmarshal([]byte(c.call("hana", "POST", "", body, 201)), &p))
+	equal(t, p.BaseURL, server.URL+hanasCI)
+	equal(t, p.Status, "RUNNING")
+	has(t, c.call("hana", "POST", "", body, 409), "a run has this name")
 	c.call("duri", "POST", "", body, 201) // the name of another partner's run
 	c.list[1].stop()
-	proxytest.Has(t, c.call("hana", "GET", "/"+p.ID+"/zip", "", 409), "has not ended")
+	has(t, c.call("hana", "GET", "/"+p.ID+"/zip", "", 409), "has not ended")
 	proxytest.Eventually(t, func() bool { get(); return p.Status != "RUNNING" }, func() string { return fmt.Sprintf("%+v", p) })
-	proxytest.Equal(t, p.Outcome, Failed)
-	proxytest.Equal(t, *p.ExitCode, 1)
-	proxytest.Equal(t, len(p.Cases), 1)
-	proxytest.Has(t, p.Cases[0].Title+": "+p.Cases[0].Why, "A bill is created as ordered: a second bill was sent for one order")
+	equal(t, p.Outcome, Failed)
+	equal(t, *p.ExitCode, 1)
+	equal(t, len(p.Cases), 1)
+	has(t, p.Cases[0].Title+": "+p.Cases[0].Why, "A bill is created as ordered: a second bill was sent for one order")
 	log := c.call("hana", "GET", "/"+p.ID+"/log", "", 200)
 	res, err := Verify(strings.NewReader(log), nil)
-	proxytest.Must(t, err)
-	proxytest.Equal(t, res.Plan.Practice && res.Plan.Speed == PracticeSpeed && res.Plan.Build == "test", true)
+	must(t, err)
+	equal(t, res.Plan.Practice && res.Plan.Speed == PracticeSpeed && res.Plan.Build == "test", true)
 	archive := c.call("", "GET", "/"+p.ID+"/zip", "", 200)
 	files, err := zip.NewReader(bytes.NewReader([]byte(archive)), int64(len(archive)))
-	proxytest.Must(t, err)
-	for name, has := range map[string]string{"evidence.jsonl": log, "report.html": "a second bill was sent", "junit.xml": `failures="1"`} {
+	must(t, err)
+	for name, part := range map[string]string{"evidence.jsonl": log, "report.html": "a second bill was sent", "junit.xml": `failures="1"`} {
 		file, err := files.Open(name)
-		proxytest.Must(t, err)
+		must(t, err)
 		text, err := io.ReadAll(file)
-		proxytest.Must(t, err)
-		proxytest.Has(t, string(text), has)
+		must(t, err)
+		has(t, string(text), part)
 	}
 	got, err := http.Post(server.URL+hanasCI+"/bill", "application/json", strings.NewReader("{}"))
-	proxytest.Must(t, err)
+	must(t, err)
 	_ = got.Body.Close()
-	proxytest.Equal(t, got.StatusCode, 404)
+	equal(t, got.StatusCode, 404)
 }
 
 // A partner sees its own runs only. A run that is stopped is interrupted, and there are few at once.
@@ -109,14 +109,14 @@ func TestRunsOfOthers(t *testing.T) {
 	for range mostRuns {
 		c.call("hana", "POST", "", body, 201)
 	}
-	proxytest.Has(t, c.call("hana", "POST", "", body, 409), "too many runs at once")
+	has(t, c.call("hana", "POST", "", body, 409), "too many runs at once")
 	id := "/" + c.list[0].ID
 	for _, call := range []string{"GET ", "DELETE ", "GET log", "GET zip"} {
 		method, what, _ := strings.Cut(call, " ")
 		c.call("duri", method, strings.TrimSuffix(id+"/"+what, "/"), "", 404)
 	}
-	proxytest.Equal(t, c.call("duri", "GET", "", "", 200), "[]\n")
-	proxytest.Equal(t, strings.Count(c.call("", "GET", "", "", 200), `"base_url"`), mostRuns)
+	equal(t, c.call("duri", "GET", "", "", 200), "[]\n")
+	equal(t, strings.Count(c.call("", "GET", "", "", 200), `"base_url"`), mostRuns)
 	c.call("hana", "PUT", id, "", 405)
 	for _, p := range c.list[1:] {
 		c.call("hana", "DELETE", "/"+p.ID, "", 200)
@@ -134,7 +134,7 @@ func TestRunsOfOthers(t *testing.T) {
 		ended(min(mostRuns+n, keptRuns-1))
 	}
 	c.call("", "GET", id, "", 200) // it still runs
-	proxytest.Equal(t, len(c.list), keptRuns)
+	equal(t, len(c.list), keptRuns)
 	c.call("", "DELETE", id, "", 200)
 	ended(keptRuns)
 	c.call("", "GET", id+"/zip", "", 200) // what was recorded until then
@@ -155,7 +155,7 @@ func TestRunIsRefused(t *testing.T) {
 		`{"plan":` + plan + `,"hook":"` + strings.Repeat("h", mostOfAPlan) + `"}`: "too large",
 		`{"plan":{"form":"v2","api_key":"k","practice":false},"hook":"http://h"}`: "practice",
 	} {
-		proxytest.Has(t, c.call("", "POST", "", body, 400), says)
+		has(t, c.call("", "POST", "", body, 400), says)
 	}
-	proxytest.Equal(t, len(c.list), 0)
+	equal(t, len(c.list), 0)
 }

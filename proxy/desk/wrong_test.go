@@ -140,7 +140,7 @@ func TestWrongShopsAreCaught(t *testing.T) {
 				}
 				slices.Sort(want)
 				slices.Sort(got)
-				proxytest.Equal(t, strings.Join(got, " "), strings.Join(want, " "))
+				equal(t, strings.Join(got, " "), strings.Join(want, " "))
 				if t.Failed() {
 					t.Log("\n" + describe(all))
 				}

@@ -39,12 +39,8 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, copied)
 	want := []string{"shadow", "canary 10 %", "canary 25 %", "canary 50 %", "new", "drained"}
-	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if diff := cmp.Diff(want[1:], operatorInMemory(t, separate).steps("k")); diff != "" {
-		t.Errorf("without a copy, -want +got\n%s", diff)
-	}
+	equal(t, d.steps("k"), want)
+	equal(t, operatorInMemory(t, separate).steps("k"), want[1:], "without a copy")
 	for percent, first := range map[int]string{0: "canary 10 %", 9: "canary 10 %", 10: "canary 25 %", 49: "canary 50 %", 50: "new", 100: "new"} {
 		d.change(fmt.Sprintf("/rollout/stage?force=<all>&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 		if got := d.steps("k"); got[0] != first || got[len(got)-1] != "drained" {
@@ -66,9 +62,7 @@ func TestNextIsMadeOnce(t *testing.T) {
 	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10 % and not shadow.")
 	d.refuses(target+"&stage=canary&percent=50", "so the next one is canary 10 % and not canary 50 %.")
 	d.change(target + "&stage=canary&percent=10")
-	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(); got != "canary 10 %" {
-		t.Errorf("the stage is %s", got)
-	}
+	equal(t, answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(), "canary 10 %", "the stage")
 }
 
 // next has the preconditions of set.
@@ -131,9 +125,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 		t.Errorf("stop: %+v", c)
 	}
 	d.refuses("/rollout/resume?preview=true", "Not changed: the rollout is not stopped.")
-	if got := d.ask("GET", "/rollout").Body.String(); got != was {
-		t.Errorf("the state is\n%s\nwas\n%s", got, was)
-	}
+	equal(t, d.ask("GET", "/rollout").Body.String(), was, "the state is")
 	if got := d.ask("GET", "/audit").Body.String(); got != audit || d.logs.Len() != logged {
 		t.Errorf("the audit log is %s, was %s; the log %s", got, audit, &d.logs)
 	}
@@ -145,9 +137,7 @@ func TestPreviewWithoutReasons(t *testing.T) {
 	d := operatorInMemory(t, copied)
 	for _, target := range []string{"stop", "next?partner=<k>"} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
-		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
-			t.Errorf("%s: %s", target, w.Body)
-		}
+		has(t, w.Body.String(), `"preview":true,"reasons":[]`, target)
 	}
 	d.change("/rollout/stop?by=ben")
 	if c := d.change("/rollout/stop?preview=true"); !c.Already || c.By != "ben" || !c.Preview {

@@ -26,9 +26,7 @@ func newComparing(t *testing.T, url string, bills ...string) *comparing {
 	c := &comparing{testOperator: newTestOperator(t, proxytest.Open(t, url), separate)}
 	c.Operator.Knows = func(id partner.ID) bool { return id == partner.Of("one") }
 	c.CompareBill = func(_ context.Context, id partner.ID, bill string) (result evidence.Comparison, took [2]time.Duration) {
-		if id != partner.Of("one") {
-			t.Error(id)
-		}
+		equal(t, id, partner.Of("one"))
 		c.read = append(c.read, bill)
 		return map[string]evidence.Comparison{
 			"same": {Class: evidence.Same, Succeeded: [2]bool{true, true}}, "refused": {Class: evidence.Same}, "old": {Class: evidence.NotThere, Succeeded: [2]bool{true, false}}, "none": {Class: evidence.NotThere},

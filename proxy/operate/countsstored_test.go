@@ -3,7 +3,6 @@ package operate_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -52,9 +50,7 @@ func TestReplicasCountTogether(t *testing.T) {
 		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
 			t.Errorf("%+v", r)
 		}
-		if c := here.change("/rollout/reset?by=a&partner=all"); c.Partner != "all" {
-			t.Errorf("%+v", c)
-		}
+		equal(t, here.change("/rollout/reset?by=a&partner=all").Partner, "all")
 		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -72,16 +68,12 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 	d.compares("k", 5, evidence.Same)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Router.Counts().Flush(gone); err == nil {
-		t.Error("no error")
-	}
+	fails(t, "", "no error")(d.Router.Counts().Flush(gone))
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Number != 5 {
 		t.Errorf("%+v", r)
 	}
 	version := answers[operate.Report](d, "GET", "/rollout/report").Table
-	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON"), Marked: true}}, noon, nil); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON"), Marked: true}}, noon, nil))
 	d.seen("k", time.Hour)
 	d.refuses("/rollout/stage?by=a&stage=new&partner=<k>", "a precondition could not be checked: ")
 	d.forced("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")
@@ -106,9 +98,7 @@ func TestHoursCountOnce(t *testing.T) {
 		t.Helper()
 		hours, err := s.HoursOf(t.Context(), partner.Of("k"), hour.Add(-time.Hour))
 		must(t, err)
-		if diff := cmp.Diff(want, hours); diff != "" {
-			t.Errorf("-want +got\n%s", diff)
-		}
+		equal(t, hours, want)
 	}
 	fine := fine
 	fine.Arrived, fine.Took = hour.Add(59*time.Minute), time.Millisecond
@@ -135,9 +125,7 @@ func TestHoursCountOnce(t *testing.T) {
 	must(t, there.Router.Close(t.Context()))
 	early.Calls, early.Took[0] = 5, 5
 	counted(early, late)
-	if n, err := s.BackendSums(t.Context(), []partner.ID{partner.Of("invented")}, hour); n != [2]store.Sums{} || err != nil {
-		t.Errorf("%+v, %v", n, err)
-	}
+	gives(t, [2]store.Sums{})(s.BackendSums(t.Context(), []partner.ID{partner.Of("invented")}, hour))
 }
 
 // If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.
@@ -159,14 +147,10 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 		runtime.Gosched()
 	}
 	stop()
-	if err := <-given; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	fails(t, context.Canceled)(<-given)
 	late, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer end()
-	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("behind the first: %v", err)
-	}
+	fails(t, context.DeadlineExceeded, "behind the first")(d.Router.Counts().Flush(late))
 	must(t, busy.Rollback())
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.New] != 100 {
 		t.Errorf("%+v", r)
@@ -184,12 +168,8 @@ func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 	silence()
 	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
-	if err := d.Router.Close(t.Context()); err == nil {
-		t.Error("no error")
-	}
+	fails(t, context.DeadlineExceeded)(d.Router.Counts().Flush(late))
+	fails(t, "", "no error")(d.Router.Close(t.Context()))
 	if err := s.Close(); err != nil { // it waits for all users
 		t.Error(err)
 	}

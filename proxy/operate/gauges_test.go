@@ -34,9 +34,7 @@ func TestGauges(t *testing.T) {
 	answers[operate.Report](d, "GET", "/rollout/report")
 	must(t, r.SetGauges(t.Context()))
 	must(t, d.Router.SetGauges(t.Context()))
-	if got := answers[operate.Status](d, "GET", "/rollout").Failing; got != 1 {
-		t.Errorf("partners with a FAIL: %d, want 1", got)
-	}
+	equal(t, answers[operate.Status](d, "GET", "/rollout").Failing, 1, "partners with a FAIL: , want 1")
 	for name, want := range map[string]map[string]float64{
 		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
 		"billbridge_rollout_verdicts": {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 1},
@@ -52,20 +50,14 @@ func TestGauges(t *testing.T) {
 				got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("%s: %v", name, got)
-		}
+		equal(t, len(got), len(want), name, got)
 		for label, n := range want {
-			if got[label] != n {
-				t.Errorf("%s: %v, want %v", name, got, want)
-			}
+			equal(t, got[label], n, name, got, want)
 		}
 	}
 	for _, creates := range []bool{true, false} {
 		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
-		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
 	}
 	families, err := registry.Gather()
 	must(t, err)

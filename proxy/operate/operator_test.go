@@ -166,9 +166,7 @@ func (d *testOperator) refuses(target, says string) {
 // seen records that a partner was first seen some time ago.
 func (d *testOperator) seen(key string, ago time.Duration) {
 	d.t.Helper()
-	if err := d.store.Seen(d.t.Context(), partner.Of(key), noon.Add(-ago)); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.store.Seen(d.t.Context(), partner.Of(key), noon.Add(-ago)))
 }
 
 // owns adds pending, owned and released bills of a partner at an upstream.
@@ -176,9 +174,7 @@ func (d *testOperator) owns(key, upstream string, pending, owned, released int) 
 	d.t.Helper()
 	for i := range pending + owned + released {
 		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 		outcome := store.Succeeded
 		switch {
 		case i < pending:
@@ -186,9 +182,7 @@ func (d *testOperator) owns(key, upstream string, pending, owned, released int) 
 		case i >= pending+owned:
 			outcome = store.Refused
 		}
-		if _, err := d.store.Complete(d.t.Context(), c, outcome, noon); err != nil {
-			d.t.Fatal(err)
-		}
+		works(d.t)(d.store.Complete(d.t.Context(), c, outcome, noon))
 	}
 }
 
@@ -204,9 +198,7 @@ func (d *testOperator) creates(key string) (rollout.Route, string) {
 		asked += upstream
 		return rollout.Absent
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return route, asked
 }
 
@@ -269,9 +261,7 @@ func TestOperatorDecides(t *testing.T) {
 		"restored carl  >", "stage anna default >drained", "stage anna " + p + " canary 100 %>canary 0 %", "stage 박 " + p + " new>canary 100 %",
 		"resume ben  >", "stop ben  >", "stage anna " + p + " >new", "begin begin  >",
 	}
-	if diff := cmp.Diff(want, log); diff != "" {
-		t.Errorf("the audit log, -want +got:\n%s", diff)
-	}
+	equal(t, log, want, "the audit log")
 	if got := answers[[]operate.Change](d, "GET", "/audit?limit=2"); len(got) != 2 {
 		t.Errorf("the last two are %v", got)
 	}
@@ -280,13 +270,9 @@ func TestOperatorDecides(t *testing.T) {
 		`"action":"stage","by":"anna","partner":"` + p + `","from":"canary 100 %","to":"canary 0 %","forced":false}`,
 		`"action":"stage","by":"anna","partner":"default","from":"old","to":"drained","forced":true,"overridden":"open_bills"}`,
 	} {
-		if !strings.Contains(d.logs.String(), line) {
-			t.Errorf("no %s in\n%s", line, &d.logs)
-		}
+		has(t, d.logs.String(), line)
 	}
-	if strings.Contains(d.logs.String(), hash("k")[:13]) {
-		t.Errorf("the log has more than 12 digits:\n%s", &d.logs)
-	}
+	lacks(t, d.logs.String(), hash("k")[:13], "the log has more than 12 digits")
 }
 
 // A second stop keeps the name and time of the first, and a second resume is refused. Neither is in the audit log.
@@ -308,9 +294,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	for _, testOperator := range []*testOperator{d, other} { // other has not read the change yet
 		testOperator.later.Add(int64(time.Minute))
 		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=<all>", "stop?by=ben"} {
-			if diff := cmp.Diff(first, testOperator.change("/rollout/"+target)); diff != "" {
-				t.Errorf("%s, -want +got:\n%s", target, diff)
-			}
+			equal(t, testOperator.change("/rollout/"+target), first, target)
 		}
 		if route, _ := testOperator.creates("k"); route.Reason != "stop" {
 			t.Errorf("%+v", route)
@@ -321,9 +305,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	}
 	// A second stop has no blocking reasons.
 	first.Revision = d.change("/rollout/restored?by=anna").Revision
-	if diff := cmp.Diff(first, d.change("/rollout/stop?by=carl")); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	equal(t, d.change("/rollout/stop?by=carl"), first)
 	d.change("/rollout/resume?by=carl")
 	d.refuses("/rollout/resume?by=ben", "Not changed: the rollout is not stopped")
 	d.refuses("/rollout/stop?by=carl", "the store was restored from a backup")
@@ -379,9 +361,7 @@ func TestOperatorShows(t *testing.T) {
 	w = d.ask("GET", "/rollout")
 	rest, ok := strings.CutPrefix(w.Body.String(), head)
 	for _, one := range all {
-		if !strings.Contains(rest, one) {
-			t.Errorf("no %s in\n%s", one, w.Body)
-		}
+		has(t, rest, one, w.Body)
 	}
 	if !ok || len(rest) != len(strings.Join(all, ","))+len("]}\n") {
 		t.Errorf("%s\nwant\n%s", w.Body, head)
@@ -405,9 +385,7 @@ func TestStatusHasPages(t *testing.T) {
 		case 1:
 			d.owns(key, "legacy", 1, 0, 0)
 		default:
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner.ID(hash(key)), Stage: "shadow", By: "kim", At: time.Now()}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.store.SetStage(t.Context(), store.Stage{Partner: partner.ID(hash(key)), Stage: "shadow", By: "kim", At: time.Now()}))
 		}
 	}
 	slices.Sort(want)
@@ -436,4 +414,13 @@ func TestStatusHasPages(t *testing.T) {
 	d.denies(400, "GET", "/rollout?after=x", "after must be next of the previous page")
 }
 
-var must = proxytest.Must
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}

@@ -11,8 +11,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // creates counts bills of a partner that were created at a backend.
@@ -59,12 +57,8 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 		Traffic: operate.Traffic{Calls: 12, Bills: 9, AtNew: 3},
 		Step:    operate.Step{StageSetting: operate.StageSetting{Stage: "new"}, Ruling: evidence.Inconclusive},
 	}
-	if diff := cmp.Diff(want, row); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if got := row.Traffic.Share(); got != 33 {
-		t.Errorf("a share of %d %%", got)
-	}
+	equal(t, row, want)
+	equal(t, row.Traffic.Share(), 33, "a share of  %%")
 	one := answers[operate.PartnerList](d, "GET", "/rollout/partners?partner=<k:12>")
 	if one.All != 1 || one.Partners[0].Partner != hash("k")[:12] || one.Partners[0].Traffic.Bills != 9 {
 		t.Errorf("one partner: %+v", one)
@@ -117,9 +111,7 @@ func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 			if cells[3] == "" {
 				return
 			}
-			if diff := cmp.Diff(answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner=<k>").Reasons, step.Reasons); diff != "" {
-				t.Errorf("-reasons of the change +of the row\n%s", diff)
-			}
+			equal(t, step.Reasons, answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner=<k>").Reasons, "-reasons of the change +of the row")
 		})
 	}
 }
@@ -167,9 +159,7 @@ func TestPartnersAreSortedAndFiltered(t *testing.T) {
 	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1&ready=false"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
 		t.Errorf("the last page of a filter: %+v", list)
 	}
-	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1"); list.Next != 3 {
-		t.Errorf("the page after this one begins after %d", list.Next)
-	}
+	equal(t, answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1").Next, 3, "the page after this one begins after")
 	for query, says := range map[string]string{
 		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after must be next",
 		"sort=x": `sort must be one of calls, last, name, share, stage, verdict, waits, with - before it for the highest first, but is "x"`, "limit=0": "limit must be 1 to", "x=1": "no key",
@@ -206,9 +196,7 @@ func TestPartnersHavePages(t *testing.T) {
 			}
 			after = fmt.Sprint("&after=", list.Next)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pages of %d: -want +got\n%s", limit, diff)
-		}
+		equal(t, got, want, limit)
 	}
 }
 
@@ -227,8 +215,6 @@ func TestRulingOfAllVerdicts(t *testing.T) {
 		{[]evidence.Verdict{pass, unclear, pass}, evidence.Inconclusive},
 		{[]evidence.Verdict{pass, fail, unclear}, evidence.Fail},
 	} {
-		if got := evidence.Together(row.of); got != row.want {
-			t.Errorf("%+v: %q, want %q", row.of, got, row.want)
-		}
+		equal(t, evidence.Together(row.of), row.want, row.of)
 	}
 }

@@ -191,9 +191,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	counted := d.Router.Counts().Drain().Counts[0]
 	data, err := json.Marshal(counted)
 	must(t, err)
-	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil))
 	set := "/rollout/stage?by=a&partner=<k>&stage="
 	d.change(set + "new&force=<all>")
 	d.refuses("/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
@@ -284,9 +282,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 func TestWrongClockBlocksDrained(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	if _, err := s.Tick(t.Context(), noon); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(s.Tick(t.Context(), noon))
 	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
@@ -385,8 +381,6 @@ func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
 			d.refuses(set+"new", "give force=paid. Reasons:\n  <k:12>: bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
 		}
 		c := d.change(set + "new&force=paid")
-		if c.Forced != held {
-			t.Errorf("%+v", c)
-		}
+		equal(t, c.Forced, held, c)
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
@@ -82,17 +80,13 @@ func TestReports(t *testing.T) {
 	} {
 		for ending, format := range map[string]string{"txt": "text", "json": "json", "md": "markdown", "html": "html"} {
 			var got bytes.Buffer
-			if err := r.Write(&got, format); err != nil {
-				t.Error(err)
-			}
+			must(t, r.Write(&got, format))
 			file := filepath.Join("testdata", "report", name+"."+ending)
 			if *update {
 				proxytest.WriteFile(t, file, got.Bytes())
 			}
 			want := proxytest.ReadFile(t, file)
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("%s: %s", file, diff)
-			}
+			equal(t, got.String(), string(want), file)
 		}
 	}
 }
@@ -139,14 +133,10 @@ func TestTableVersion(t *testing.T) {
 			c.Upstreams[0].Dialect, _ = c.Table.Dialect("v2", translate.File{Data: []byte("operations: {bill.read: {own: /see}}")})
 		}
 		v := evidence.TableVersion(c)
-		if len(v) != 12 {
-			t.Error(v)
-		}
+		equal(t, len(v), 12, v)
 		versions[v] = true
 	}
-	if len(versions) != 4 {
-		t.Errorf("%v", versions)
-	}
+	equal(t, len(versions), 4, versions)
 }
 
 // The report of one partner says what the next stage waits for, in every stage.
@@ -165,9 +155,7 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 		t.Helper()
 		text := report("?partner=" + hash("k"))
 		for _, one := range want {
-			if !strings.Contains(text, filled(one)) {
-				t.Errorf("%s\nlacks %s", text, one)
-			}
+			has(t, text, filled(one), one)
 		}
 	}
 	says("  2026-11-21T03:33:56Z, settling until 2026-11-21T03:48:56Z  ", title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
@@ -179,9 +167,7 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 	says(title, "\ndrained     open_bills  bills that may still be open at legacy: 2, ",
 		"\ndrained     verdict     <k:12>: no bill was created at the new backend by canary and read back yet\n",
 		"\nNo comparisons yet; calls counted: 3.\n")
-	if text := report(""); strings.Contains(text, title) {
-		t.Errorf("the report of all partners has no next stage:\n%s", text)
-	}
+	lacks(t, report(""), title, "the report of all partners has no next stage")
 	d.change("/rollout/stage?by=a&stage=drained&force=<all>&partner=<k>")
 	if text := report("?partner=" + hash("k")); strings.Contains(text, "next stage") || strings.Contains(text, title) {
 		t.Errorf("drained is the last stage:\n%s", text)

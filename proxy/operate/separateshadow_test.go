@@ -41,7 +41,5 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	shared := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
-	if c := shared.change(set + "shadow"); c.Warning.String() != "" {
-		t.Errorf("of shared bills: %+v", c)
-	}
+	equal(t, shared.change(set+"shadow").Warning.String(), "", "of shared bills")
 }

@@ -23,28 +23,20 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	d := newTestOperator(t, s, separate)
 	registry, now := prometheus.NewRegistry(), noon
 	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for target, stage := range map[string]string{"a": "shadow", "b": "canary&percent=5", "c": "old"} {
 		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)
 	}
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
-	if err := s.Prove(t.Context(), partner.Of("a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Prove(t.Context(), partner.Of("a")))
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
 		w := store.UnknownWrite{
 			Partner: partner.Of("a"), Bill: bill, Operation: "bill.cancel", Upstream: "old", At: at, Read: store.Reading{Finding: rollout.NotAsked},
 		}
-		if err := s.RecordUnknown(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RecordUnknown(t.Context(), w))
 	}
 	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
-	if err := r.RecordProbe(t.Context(), partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.RecordProbe(t.Context(), partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
 	check := func(stopped, unmoved, unclear string) {
 		t.Helper()
 		want := "# HELP billbridge_rollout_partners_unmoved Partners in shadow or canary whose stage nobody has changed for 14 days.\n" +
@@ -62,20 +54,14 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	must(t, r.SetGauges(t.Context()))
 	check("0", "0", "0")
 	now = noon.Add(15 * 24 * time.Hour)
-	if err := s.Stop(t.Context(), "anna", now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Stop(t.Context(), "anna", now))
 	must(t, r.SetGauges(t.Context()))
 	check("1", "2", "1")
 	// A write that the ledger does not take is counted: it is in no list.
-	if err := r.RecordUnknown(t.Context(), rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil); err == nil {
-		t.Error("the write was recorded")
-	}
+	fails(t, "", "the write was recorded")(r.RecordUnknown(t.Context(), rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil))
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
 		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"); err != nil {
-		t.Error(err)
-	}
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"))
 	// Waves, by their state.
 	r.SetWaves([]store.Wave{{State: store.WaveRunning}, {State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}})
 	r.SetWaves([]store.Wave{{State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}, {State: store.WavePaused, Why: "{}"}})
@@ -83,9 +69,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 		"rolling_back.\n# TYPE billbridge_rollout_waves gauge\nbillbridge_rollout_waves{state=\"paused\"} 1\n" +
 		"billbridge_rollout_waves{state=\"paused_by_gateway\"} 2\nbillbridge_rollout_waves{state=\"rolling_back\"} 0\n" +
 		"billbridge_rollout_waves{state=\"running\"} 0\n"
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_waves"); err != nil {
-		t.Error(err)
-	}
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_waves"))
 	// While the store cannot be read, no alert ends, and none begins again: the gauges stay.
 	must(t, s.Close())
 	if r.SetGauges(t.Context()) == nil {

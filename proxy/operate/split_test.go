@@ -38,12 +38,8 @@ func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) strin
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
 	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := d.Router.Complete(d.t.Context(), route, outcome); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
+	must(d.t, d.Router.Complete(d.t.Context(), route, outcome))
 	d.Router.Count(call, route, "", evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
 	return route.Upstream
 }
@@ -64,9 +60,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 				of[merchant] = map[string]bool{}
 			}
 			of[merchant][first[i]] = true
-			if again := two.makes(merchant, fmt.Sprint("BILL", i), store.Refused); again != first[i] {
-				t.Errorf("%s: bill %d went to %s, its retry through another replica to %s", more, i, first[i], again)
-			}
+			equal(t, two.makes(merchant, fmt.Sprint("BILL", i), store.Refused), first[i], more, i)
 		}
 		mixed := 0
 		for _, upstreams := range of {
@@ -74,9 +68,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 				mixed++
 			}
 		}
-		if (mixed == 0) != (more == byMerchant) {
-			t.Errorf("%s: %d of 40 merchants have bills at both backends", more, mixed)
-		}
+		equal(t, (mixed == 0), (more == byMerchant), more, mixed)
 		one.percent(60)
 		must(t, two.Follow(t.Context()))
 		raised := 0
@@ -105,22 +97,14 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 		was[bill] = d.makes(fmt.Sprint("m", i%10), bill, store.Succeeded)
 	}
 	d.Router.Use(parse(t, separate))
-	if strings.Contains(d.logs.String(), "rollout.split has changed") {
-		t.Errorf("a reload that changes nothing is logged as one that does: %s", d.logs.String())
-	}
+	lacks(t, d.logs.String(), "rollout.split has changed", "a reload that changes nothing is logged as one that does")
 	d.Router.Use(parse(t, byMerchant))
-	if !strings.Contains(d.logs.String(), `"level":"WARN","msg":"rollout.split has changed: canary selects other bills for the new backend; bills that have an owner stay there","split":"merchant","was":"bill"`) {
-		t.Errorf("%s", d.logs.String())
-	}
-	if got := answers[operate.Status](d, "GET", "/rollout").Split; got != "merchant" {
-		t.Errorf("the status says split %q", got)
-	}
+	has(t, d.logs.String(), `"level":"WARN","msg":"rollout.split has changed: canary selects other bills for the new backend; bills that have an owner stay there","split":"merchant","was":"bill"`)
+	equal(t, answers[operate.Status](d, "GET", "/rollout").Split, "merchant", "the status says split")
 	of, all := map[string]string{}, map[string]bool{} // the upstreams of new bills: by merchant, and of all
 	for i := range 100 {
 		bill, merchant := fmt.Sprint("BILL", i), fmt.Sprint("m", i%10)
-		if again := d.makes(merchant, bill, store.Taken); again != was[bill] {
-			t.Errorf("%s was made at %s, and goes to %s after the reload", bill, was[bill], again)
-		}
+		equal(t, d.makes(merchant, bill, store.Taken), was[bill], bill)
 		at := d.makes(merchant, "NEW"+bill, store.Succeeded)
 		if before, known := of[merchant]; known && before != at {
 			t.Errorf("split: merchant sends new bills of %s to %s and to %s", merchant, before, at)
@@ -201,20 +185,14 @@ func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 		t.Errorf("%+v, want 2 bills of 2 merchants", got)
 	}
 	d.percent(5)
-	if got := byDefault(); got.Bills != 1 {
-		t.Errorf("%+v, want the one bill of the partner that follows the default", got)
-	}
+	equal(t, byDefault().Bills, 1, "want the one bill of the partner that follows the default")
 	if got := answers[operate.Status](d, "GET", "/rollout"); got.Default.Effect == nil || got.Default.Effect.Bills != 1 || got.Partners[0].Effect == nil {
 		t.Errorf("%+v", got)
 	}
 	d.later.Store(int64(20 * time.Hour))
-	if got := byDefault(); got.Bills != 1 {
-		t.Errorf("%+v after 20 hours", got)
-	}
+	equal(t, byDefault().Bills, 1, "after 20 hours")
 	d.later.Store(int64(24 * time.Hour))
-	if got := byDefault(); got.Bills != 0 {
-		t.Errorf("%+v after a day", got)
-	}
+	equal(t, byDefault().Bills, 0, "after a day")
 }
 
 // If the counts cannot be read, the status is shown without the effect.
@@ -222,9 +200,7 @@ func TestStatusWithoutCounts(t *testing.T) {
 	t.Parallel()
 	d := inCanary(t, proxytest.Open(t, "memory:"), separate, 10)
 	broken := []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}
-	if _, err := d.store.AddCounts(t.Context(), "table", broken, noon, nil); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(d.store.AddCounts(t.Context(), "table", broken, noon, nil))
 	if got := answers[operate.Status](d, "GET", "/rollout"); len(got.Partners) != 1 || got.Partners[0].Effect != nil || got.Partners[0].Stage != rollout.StageCanary {
 		t.Errorf("%+v", got)
 	}
@@ -264,8 +240,6 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 			all[i].Table = d.Router.Counts().Table()
 			must(t, d.Router.Counts().Merge(all[i]))
 		}
-		if got := d.percent(10).Effect; got.Bills != 2 {
-			t.Errorf("merged as %v: %+v, want 2 bills", order, got)
-		}
+		equal(t, d.percent(10).Effect.Bills, 2, order)
 	}
 }

@@ -70,9 +70,7 @@ func (w *testWave) stages(want string, keys ...string) {
 	for _, key := range keys {
 		got = append(got, answers[operate.Status](w.testOperator, "GET", "/rollout?partner="+hash(key)).Partners[0].String())
 	}
-	if is := strings.Join(got, ", "); is != want {
-		w.t.Errorf("the stages are %s, want %s", is, want)
-	}
+	equal(w.t, strings.Join(got, ", "), want, "the stages")
 }
 
 func (w *testWave) info() operate.WaveInfo {
@@ -213,9 +211,7 @@ func TestWaveIsHeldUp(t *testing.T) {
 			how.do(w)
 			w.after(0)
 			w.stages("old", "k")
-			if info := w.info(); !strings.Contains(info.Hold.String(), hold) {
-				t.Errorf("%q", info.Hold)
-			}
+			has(t, w.info().Hold.String(), hold)
 			w.is(store.WaveRunning, "")
 			how.end(w)
 			w.after(0)
@@ -438,20 +434,14 @@ func TestHistoryOfAWave(t *testing.T) {
 		w.after(time.Minute)
 		w.change("/rollout/stage?by=bob&partner=" + hash("m") + "&stage=old") // no step of the wave
 		w.after(time.Minute)
-		if got := history(); got != "60 × 1m0s: 57 +1 -0 58 +1 -0" {
-			t.Error(got)
-		}
+		equal(t, history(), "60 × 1m0s: 57 +1 -0 58 +1 -0")
 		w.after(time.Hour)
 		w.fails("l")
 		w.after(time.Second)
 		w.after(time.Hour)
-		if got := history(); got != "60 × 1h0m0s: 57 +2 -0 58 +1 -1 59 +1 -0" {
-			t.Error(got)
-		}
+		equal(t, history(), "60 × 1h0m0s: 57 +2 -0 58 +1 -1 59 +1 -0")
 		w.later.Add(int64(72 * time.Hour))
-		if got := history(); got != "60 × 24h0m0s: 56 +4 -1" {
-			t.Error(got)
-		}
+		equal(t, history(), "60 × 24h0m0s: 56 +4 -1")
 	})
 }
 

@@ -1,6 +1,7 @@
 package proxytest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -37,6 +38,45 @@ func Lacks(t Reporter, text, part string, about ...any) {
 	if strings.Contains(text, part) {
 		t.Errorf("%v%q in\n%s", of(about), part, text)
 	}
+}
+
+// Gives reports a call whose first result is not the wanted one, or that returns an error. It checks the call in its second parentheses:
+//
+//	Gives(t, 2)(s.Sweep(ctx))
+func Gives(t Reporter, want any, about ...any) func(got any, rest ...any) {
+	return func(got any, rest ...any) {
+		t.Helper()
+		if err := errorIn(rest); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%vgot %+v %+v\nwant %+v", of(about), got, rest, want)
+		}
+	}
+}
+
+// Fails reports a call that does not return an error that is the wanted one, or that has the wanted text.
+func Fails(t Reporter, want any, about ...any) func(results ...any) {
+	return func(results ...any) {
+		t.Helper()
+		err := errorIn(results)
+		is := err == nil
+		switch want := want.(type) {
+		case error:
+			is = errors.Is(err, want)
+		case string:
+			is = err != nil && strings.Contains(err.Error(), want)
+		}
+		if !is {
+			t.Errorf("%vgot %+v\nwant the error %q", of(about), results, want)
+		}
+	}
+}
+
+// errorIn is the last of the results of a call, if it is an error.
+func errorIn(results []any) error {
+	if len(results) == 0 {
+		return nil
+	}
+	err, _ := results[len(results)-1].(error)
+	return err
 }
 
 func of(about []any) string {

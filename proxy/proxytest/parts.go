@@ -51,6 +51,18 @@ func Must(t interface {
 	}
 }
 
+// Works ends a test whose call in the second parentheses returns an error after its other results.
+func Works(t interface {
+	Helper()
+	Fatal(args ...any)
+},
+) func(results ...any) {
+	return func(results ...any) {
+		t.Helper()
+		Must(t, errorIn(results))
+	}
+}
+
 // Open opens a store, which is closed with the test.
 func Open(t testing.TB, url string) *store.Store {
 	t.Helper()

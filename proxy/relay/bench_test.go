@@ -99,9 +99,7 @@ func BenchmarkDeliver(b *testing.B) {
 					for n := worker; n < b.N; n += 64 {
 						of := n % len(paths)
 						body := strings.Replace(notice("v2", key, fmt.Sprintf("B%d", of)), "{", fmt.Sprintf(`{"apprNum":"%d",`, n), 1)
-						if w := s.post(paths[of], body); w.Code != http.StatusOK {
-							b.Errorf("%d", w.Code)
-						}
+						equal(b, s.post(paths[of], body).Code, http.StatusOK)
 					}
 				})
 			}

@@ -12,9 +12,7 @@ func TestMetricsOfCallbacks(t *testing.T) {
 	clock := newClock()
 	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 	legacy, same := s.bind(asked("legacy", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
-	if _, err := s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")); err == nil {
-		t.Error("it is bound")
-	}
+	fails(t, "", "it is bound")(s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")))
 	s.accept(legacy, inV2)
 	s.accept(legacy, inV2)                           // again
 	s.accept(same, inV2)                             // in form

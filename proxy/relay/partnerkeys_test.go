@@ -20,9 +20,7 @@ func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 	first := s.bind(a)
 	a.Partner, a.Bill = partner.Of("new-key"), "second"
 	second := s.bind(a)
-	if w := s.post(first, notice("v2", "new-key", bill)); w.Code != http.StatusNotFound {
-		t.Errorf("a callback for another partner: %d", w.Code)
-	}
+	equal(t, s.post(first, notice("v2", "new-key", bill)).Code, http.StatusNotFound, "a callback for another partner")
 	w := httptest.NewRecorder()
 	s.operator.ServeHTTP(w, httptest.NewRequest("POST", "/store/keys?by=anna&partner="+hash(key)+"&hash="+hash("new-key"), nil))
 	equal(t, w.Code, http.StatusOK)

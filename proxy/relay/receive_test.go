@@ -32,9 +32,7 @@ func TestWordsOfCallbacksAreLogged(t *testing.T) {
 		[]byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600))
 	s := newTestRelay(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
 	s.post(s.bind(asked("v2", "https://partner.example.com/paid")), strings.Replace(inLegacy, `"appr_pay_type":"0"`, `"appr_pay_type":"KEYIN"`, 1))
-	if c := s.only(); !strings.Contains(string(c.Body), `"apprPayType":null`) {
-		t.Errorf("%s", c.Body)
-	}
+	has(t, string(s.only().Body), `"apprPayType":null`)
 	if log := s.logs.String(); !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, `"words":["appr_pay_type: KEYIN"]`) {
 		t.Error(log)
 	}

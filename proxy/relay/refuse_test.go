@@ -61,9 +61,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 			path := s.bind(asked(form, "https://partner.example.com/"))
 			w := s.post(path, c.body)
 			s.holds(w, "legacy", 404, "up", c.reason)
-			if got := s.stored(); len(got) != 0 {
-				t.Errorf("%s: it is stored", c.name)
-			}
+			equal(t, len(s.stored()), 0, c.name)
 			s.accept(path, notice("legacy", key, bill)) // the right one still passes
 		}
 	}
@@ -128,9 +126,7 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 			s := newTestRelay(t, setup{form: "legacy"})
 			w := s.post(s.bind(asked(form, "https://partner.example.com/")), body)
 			s.holds(w, "legacy", 400, "up", "ambiguous")
-			if got := s.stored(); len(got) != 0 {
-				t.Errorf("%s is stored", body)
-			}
+			equal(t, len(s.stored()), 0, body)
 		}
 	}
 }
@@ -243,9 +239,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			if res.StatusCode != status || status != 200 && !res.Close || strings.Contains(string(answer), "xx") {
 				t.Errorf("%d bytes, announced %v: %d close %v %s", size, announced, res.StatusCode, res.Close, answer)
 			}
-			if got := len(s.stored()); (got == 1) != (status == 200) {
-				t.Errorf("%d bytes: %d stored", size, got)
-			}
+			equal(t, (len(s.stored()) == 1), (status == 200), size)
 			if status != 200 {
 				s.counts(refused, `{reason="too_large",upstream="up"} 1`)
 			}

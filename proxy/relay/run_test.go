@@ -27,9 +27,7 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 	must(t, err)
 	defer func() { _ = tx.Rollback() }()
 	s.deliverable("https://partner.example.com/", "1")
-	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"))
 	var attempts sync.WaitGroup
 	if n, err := s.Round(t.Context(), &attempts); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%d claimed, %v", n, err)

@@ -95,9 +95,7 @@ func TestOrderOfStatesModel(t *testing.T) {
 			due = max(0, s.stored()[first].Next.Sub(clock.now()))
 		}
 		pass(due + time.Duration(sent+1)*time.Minute)
-		if newest != sent {
-			rt.Errorf("the partner has state %d of %d", newest, sent)
-		}
+		equal(rt, newest, sent, "the partner has state  of")
 		for _, c := range s.stored() {
 			if c.State == store.Superseded {
 				superseded++

@@ -290,9 +290,7 @@ func TestCallbackFollowsTheClock(t *testing.T) {
 	if got := p.received(); len(got) != 4 || got[3].body != got[0].body {
 		t.Errorf("%d callbacks", len(got))
 	}
-	if status, _ := r.ctl(http.MethodPost, "/bills/NONE/notify", ""); status != 404 {
-		t.Error(status)
-	}
+	gives(t, 404)(r.ctl(http.MethodPost, "/bills/NONE/notify", ""))
 }
 
 // An attempt whose answer takes longer than the timeout fails.

@@ -66,7 +66,5 @@ func TestLogHasTheChecks(t *testing.T) {
 	}
 	must(t, r.SetMaintenance(false))
 	r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-	if got := fmt.Sprint(r.Exchanges()[1].Checked); got != "[key contract types merchants]" {
-		t.Errorf("an operation on merchants: %s", got)
-	}
+	equal(t, fmt.Sprint(r.Exchanges()[1].Checked), "[key contract types merchants]", "an operation on merchants")
 }

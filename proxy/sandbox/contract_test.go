@@ -36,9 +36,7 @@ func TestContractRestrictions(t *testing.T) {
 					if op == "create" {
 						id, allowed = form, "0000"
 					}
-					if code, _ := r.do(newCall(form, op).with("apiKey", row.key).with("billId", id)); code != cmp.Or(row.bills, allowed) {
-						t.Errorf("%s %s: got %s", form, op, code)
-					}
+					gives(t, cmp.Or(row.bills, allowed), form, op)(r.do(newCall(form, op).with("apiKey", row.key).with("billId", id)))
 				}
 			}
 			for path, call := range subBusiness {
@@ -60,9 +58,7 @@ func TestStrictPartnersBillMappedMerchantsOnly(t *testing.T) {
 		for _, op := range billOps {
 			for _, merchant := range []string{"elsewhere", "demo-closed", "demo-suspended"} {
 				q := newCall(form, op).with("apiKey", "demo-strict-key").with("merchant", merchant)
-				if code, body := r.do(q); code != "PARTNER_003" {
-					t.Errorf("%s %s for %s: got %s", form, op, merchant, body)
-				}
+				gives(t, "PARTNER_003", form, op, merchant)(r.do(q))
 			}
 		}
 	}

@@ -85,12 +85,8 @@ func TestControlPartners(t *testing.T) {
 	equal(t, got, want)
 	has(t, body, `"removed":true`)
 	create := newCall("legacy", "create").with("apiKey", "demo-nopoint-key")
-	if code, _ := r.do(create); code != "POINT_001" {
-		t.Error(code)
-	}
-	if status, body := r.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":1}`); status != 200 {
-		t.Error(body)
-	}
+	gives(t, "POINT_001")(r.do(create))
+	gives(t, 200)(r.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":1}`))
 	r.must(create)
 }
 

@@ -61,9 +61,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 		first.must(newCall(form, "create").with("billId", id).with("callbackUrl", p.url).with("message", "따옴표 \" < > & \u2028 😀"))
 		switch state {
 		case "F", "C":
-			if _, err := first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
-				t.Fatal(err)
-			}
+			works(t)(first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}))
 			first.awaitCallback(id, "waiting", 1)
 			if state == "C" {
 				first.must(newCall("v2", "cancel").with("billId", id).with("cancelReason", "고객 요청"))
@@ -72,9 +70,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 			first.must(newCall("legacy", "destroy").with("billId", id))
 		}
 	}
-	if _, err := first.Fail(demoKey, "BILLW", "PAYMENT_004"); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(first.Fail(demoKey, "BILLW", "PAYMENT_004"))
 	first.must(newCall("v2", "resend").with("billId", "BILLW"))
 	first.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/","redirectUrl":"https://p.example.com/done"}`)
 	first.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`)
@@ -85,15 +81,11 @@ func TestDataFileKeepsEverything(t *testing.T) {
 	must(t, first.Close())
 
 	second := open(t, file, sandbox.Options{})
-	if code, _ := second.do(newCall("v2", "read")); code != "MAINTAINED_METHOD" {
-		t.Errorf("maintenance is forgotten: %s", code)
-	}
+	gives(t, "MAINTAINED_METHOD", "maintenance is forgotten")(second.do(newCall("v2", "read")))
 	second.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
 	equal(t, second.dump(), want)
 	// No id, temporary location or approval number is used again.
-	if code, _ := second.do(newCall("legacy", "create").with("billId", "BILLD")); code != "BILL_001" {
-		t.Error(code)
-	}
+	gives(t, "BILL_001")(second.do(newCall("legacy", "create").with("billId", "BILLD")))
 	if _, body := second.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`); !strings.Contains(body, "PARTNER_MAPPING_005") {
 		t.Error(body)
 	}
@@ -192,8 +184,6 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 		}
 	}
 	r.must(newCall("legacy", "read"))
-	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", ""); status != 500 {
-		t.Error(body)
-	}
+	gives(t, 500)(r.ctl(http.MethodPost, "/bills/"+billID+"/pay", ""))
 	equal(t, encode(r.Bills()), before)
 }

@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,9 +69,7 @@ func TestFaultsChangeRepliesAndNotTheWork(t *testing.T) {
 				if made := len(r.Bills()) == 1; made != row.made {
 					t.Errorf("the bill was made: %v", made)
 				}
-				if code, body := r.do(newCall(form, "create").with("billId", "NEXT")); code != "0000" {
-					t.Errorf("the call after it: %s", body)
-				}
+				gives(t, "0000", "the call after it")(r.do(newCall(form, "create").with("billId", "NEXT")))
 			})
 		}
 	}
@@ -125,9 +122,7 @@ func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	fails(t, context.Canceled)(<-done)
 	// The cleanup of the test hangs if the sandbox still waits.
 }
 
@@ -141,19 +136,13 @@ func TestFaultsApplyInOrder(t *testing.T) {
 	for i, step := range []struct{ op, want string }{
 		{"read", "ERROR"}, {"cancel", "PAYMENT_001"}, {"cancel", "ERROR"}, {"read", "PAYMENT_004"}, {"read", "0000"},
 	} {
-		if got, _ := r.do(newCall("v2", step.op)); got != step.want {
-			t.Errorf("call %d: got %s, want %s", i, got, step.want)
-		}
+		gives(t, step.want, i)(r.do(newCall("v2", step.op)))
 	}
 	r.Fault(sandbox.Fault{Code: "ERROR", Count: 9})
-	if status, _ := r.ctl(http.MethodDelete, "/faults", ""); status != 200 {
-		t.Error(status)
-	}
+	gives(t, 200)(r.ctl(http.MethodDelete, "/faults", ""))
 	r.must(newCall("v2", "read"))
 	for _, bad := range []string{`{"status":100}`, `{"status":999}`, `{"delay":5}`} {
-		if status, _ := r.ctl(http.MethodPost, "/faults", bad); status != 400 {
-			t.Errorf("%s was accepted", bad)
-		}
+		gives(t, 400, bad)(r.ctl(http.MethodPost, "/faults", bad))
 	}
 }
 
@@ -165,9 +154,7 @@ func TestLostCallback(t *testing.T) {
 	r.runControl(`POST /faults {"operation":"callback.payment","count":2,"skip":true} > 200 callback.payment`)
 	for _, bill := range []string{"A1", "A2", "A3"} {
 		r.must(newCall("v2", "create").with("billId", bill).with("callbackUrl", p.url))
-		if err := r.Pay("", bill); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Pay("", bill))
 	}
 	proxytest.Eventually(t, func() bool { return len(r.Callbacks()[2].Attempts) == 1 }, nil)
 	for i, c := range r.Callbacks() {
@@ -175,9 +162,7 @@ func TestLostCallback(t *testing.T) {
 			t.Errorf("%+v, want %s", c, want)
 		}
 	}
-	if err := r.Notify("", "A1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Notify("", "A1"))
 	proxytest.Eventually(t, func() bool { return r.Callbacks()[0].State == "delivered" }, nil)
 }
 
@@ -230,12 +215,8 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 						equal(t, code, "BILL_003", body)
 					} else {
 						has(t, body, map[string]string{"v2": `"apprState":"`, "legacy": `"appr_state":"`}[form]+show+`"`, "read")
-						if paid := strings.Contains(body, `"apprPrice":"30000"`) || strings.Contains(body, `"appr_price":"30000"`); paid != (strings.Contains("FC", show) && strings.Contains("FC", state)) {
-							t.Errorf("the amount that was paid: %s", body)
-						}
-						if cancelled := strings.Contains(body, `um":"30000002"`); cancelled != (show == "C" && state == "C") {
-							t.Errorf("the number of the cancel: %s", body)
-						}
+						equal(t, strings.Contains(body, `"apprPrice":"30000"`) || strings.Contains(body, `"appr_price":"30000"`), (strings.Contains("FC", show) && strings.Contains("FC", state)), body)
+						equal(t, strings.Contains(body, `um":"30000002"`), (show == "C" && state == "C"), body)
 					}
 					equal(t, r.state(), state, "the state itself")
 					has(t, r.must(newCall(form, "read")), `tate":"`+state+`"`, "the next read")
@@ -253,9 +234,7 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 			t.Errorf("%s", body)
 		}
 		r.Fault(sandbox.Fault{Operation: "bill.read", ShowBill: "THEIRS"})
-		if code, body := r.do(newCall(form, "read")); code != "BILL_003" {
-			t.Errorf("a bill of another partner is shown: %s", body)
-		}
+		gives(t, "BILL_003", "a bill of another partner is shown")(r.do(newCall(form, "read")))
 	}
 }
 
@@ -424,9 +403,7 @@ func TestFaultUntil(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	r.runControl(`POST /faults {"name":"n","partner":"demo-partner-key","code":"X_1","until":"2026-03-02T12:35:56+09:00"} > 200`)
 	for range 3 {
-		if code, _ := r.do(newCall("v2", "read")); code != "X_1" {
-			t.Errorf("before: %s", code)
-		}
+		gives(t, "X_1", "before")(r.do(newCall("v2", "read")))
 	}
 	if f := r.Faults(); len(f) != 1 || f[0].Name != "n" {
 		t.Errorf("%+v", f)

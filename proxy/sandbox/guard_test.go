@@ -124,12 +124,8 @@ func TestPagesAreGuarded(t *testing.T) {
 		t.Errorf("a page of another origin paid the bill: %s", b.State)
 	}
 	own := arrivalOf("POST "+pages[plain], "127.0.0.1", "127.0.0.1:8081", "Origin=http://127.0.0.1:8081; Sec-Fetch-Site=same-origin", pays)
-	if status, body := own.of(plain); status != http.StatusSeeOther {
-		t.Errorf("the form of the page: %d %s", status, body)
-	}
-	if status, _ := arrivalOf("POST /bill/read", "192.0.2.1", "any.example.com", "Origin=https://shop.example.com", "{}").of(plain); status != 200 {
-		t.Errorf("a call of the interface is guarded: %d", status)
-	}
+	gives(t, http.StatusSeeOther, "the form of the page")(own.of(plain))
+	gives(t, 200, "a call of the interface is guarded")(arrivalOf("POST /bill/read", "192.0.2.1", "any.example.com", "Origin=https://shop.example.com", "{}").of(plain))
 	if res, err := http.Get(plain.url + pages[plain]); err != nil || res.StatusCode != 200 {
 		t.Errorf("over the network: %v, %v", res, err)
 	} else {

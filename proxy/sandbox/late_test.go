@@ -44,9 +44,7 @@ func TestLateOperationIsCarriedOutWhenItIsDue(t *testing.T) {
 					case step[0] == "pay":
 						must(t, r.Pay("", billID))
 					default:
-						if code, body := r.do(newCall(form, step[0])); code != step[1] {
-							t.Errorf("step %d: %s", i, body)
-						}
+						gives(t, step[1], i)(r.do(newCall(form, step[0])))
 					}
 				}
 				equal(t, r.state(), row.want, "state")

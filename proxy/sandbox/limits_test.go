@@ -82,18 +82,14 @@ func TestLimits(t *testing.T) {
 				for _, value := range row.at {
 					r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
 					r.prepare(on, row.field, value)
-					if code, body := r.callWith(on, row.field, value); code != "0000" {
-						t.Errorf("at the edge, %q: %s", value, body)
-					}
+					gives(t, "0000", value)(r.callWith(on, row.field, value))
 				}
 				r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
 				r.prepare(on, "", "")
 				_, mapped := r.ctl("GET", "/partners", "")
 				before := encode(r.Bills()) + mapped
 				for _, value := range row.past {
-					if code, body := r.callWith(on, row.field, value); code != row.code {
-						t.Errorf("past the edge, %q: got %s, want %s", value, body, row.code)
-					}
+					gives(t, row.code, value)(r.callWith(on, row.field, value))
 				}
 				if _, mapped = r.ctl("GET", "/partners", ""); encode(r.Bills())+mapped != before {
 					t.Error("a refusal changed the store")

@@ -72,9 +72,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					must(t, r.Pay(demoKey, billID))
 					continue
 				}
-				if code, body := r.do(newCall(form, step.op).with("hash", step.hash)); code != step.want {
-					t.Errorf("%s %s: got %s, want %s", form, step.op, body, step.want)
-				}
+				gives(t, step.want, form, step.op)(r.do(newCall(form, step.op).with("hash", step.hash)))
 			}
 		}
 	})

@@ -19,9 +19,7 @@ func TestPartnersAreAddedAndRemoved(t *testing.T) {
 	create := newCall("v2", "create").with("apiKey", "new-key")
 	expect := func(what, want string, q testCall) {
 		t.Helper()
-		if code, body := r.do(q); code != want {
-			t.Errorf("%s: %s, want %s", what, body, want)
-		}
+		gives(t, want, what)(r.do(q))
 	}
 	expect("before", "PARTNER_003", create)
 	r.runControl(`POST /partners {"api_key":"new-key","name":"n","strict":true,"merchants":[{"member":"demo-member","merchant":"demo-store"}]} > 200 {}`)
@@ -113,19 +111,13 @@ func TestControlTokenOfAPartner(t *testing.T) {
 		lacks(t, body, "token-", row[0])
 	}
 	for key, want := range map[string]string{"b-key": "0000", "a-key": "X_1"} {
-		if code, body := r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")); code != want {
-			t.Errorf("a fault of partner a and %s: %s", key, body)
-		}
+		gives(t, want, key)(r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")))
 	}
 	r.Fault(sandbox.Fault{Partner: "b-key", Operation: "bill.read", Code: "X_2"})
 	r.Fault(sandbox.Fault{Partner: "a-key", Operation: "bill.read", Code: "X_3"})
-	if status, body := ask("token-a", "DELETE /faults", ""); status != 200 {
-		t.Error(body)
-	}
+	gives(t, 200)(ask("token-a", "DELETE /faults", ""))
 	for key, want := range map[string]string{"b-key": "X_2", "a-key": "0000"} {
-		if code, body := r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")); code != want {
-			t.Errorf("after DELETE /faults, %s: %s", key, body)
-		}
+		gives(t, want, key)(r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")))
 	}
 	for token, want := range map[string]int{"operator": 200, "token-b": 200, "token-c": 401, "": 401} {
 		if status, body := ask(token, "GET /bills", ""); status != want || want == 200 && !strings.Contains(body, "B1") {
@@ -133,9 +125,7 @@ func TestControlTokenOfAPartner(t *testing.T) {
 		}
 	}
 	must(t, r.RemovePartner("b-key"))
-	if status, _ := ask("token-b", "GET /bills", ""); status != http.StatusUnauthorized {
-		t.Errorf("the token of a removed partner: %d", status)
-	}
+	gives(t, http.StatusUnauthorized, "the token of a removed partner")(ask("token-b", "GET /bills", ""))
 }
 
 // Without the service's token a request on loopback may do everything, and a partner's token still limits it.

@@ -30,9 +30,7 @@ func TestTestValuesDecideOneOperation(t *testing.T) {
 					return "0000"
 				}
 				create := newCall(form, "create").with(v.Field, v.Value)
-				if code, body := r.do(create); code != want("send") {
-					t.Errorf("create: %s", body)
-				}
+				gives(t, want("send"), "create")(r.do(create))
 				if v.On == "send" {
 					equal(t, len(r.Bills()), 0, "bills")
 					url := newCall("v2", "create").with(v.Field, v.Value).with("sendType", "URL")
@@ -40,9 +38,7 @@ func TestTestValuesDecideOneOperation(t *testing.T) {
 						url = url.with("phone", "010-9999-"+v.Value[7:])
 					}
 					r.must(url) // no message is sent
-					if code, body := r.do(newCall(form, "resend")); code != v.Code {
-						t.Errorf("resend: %s", body)
-					}
+					gives(t, v.Code, "resend")(r.do(newCall(form, "resend")))
 				}
 				paid := "0000"
 				if b, err := r.PayWith("", billID, sandbox.Payment{}); err != nil {
@@ -56,9 +52,7 @@ func TestTestValuesDecideOneOperation(t *testing.T) {
 					return
 				}
 				price, _ := create.bill["price"].(string)
-				if code, body := r.do(newCall(form, "cancel").with("price", price)); code != want("cancel") {
-					t.Errorf("cancel: %s", body)
-				}
+				gives(t, want("cancel"), "cancel")(r.do(newCall(form, "cancel").with("price", price)))
 			})
 		}
 	}

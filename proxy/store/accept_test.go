@@ -35,7 +35,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 		senders.Wait()
 		all, err := onePage(t, replicas[1], store.Filter{})
 		must(t, err)
-		equal(t, "kept", len(all), int(kept.Load()))
+		equal(t, len(all), int(kept.Load()), "kept")
 		for i := range all[1:] {
 			if all[i].Digest == all[i+1].Digest {
 				t.Errorf("%s repeats %s and is kept", all[i].ID, all[i+1].ID)
@@ -71,13 +71,13 @@ func TestCallbackSentToTwoReplicasIsStoredOnce(t *testing.T) {
 			senders.Wait()
 		}
 		for n := range bills {
-			equal(t, fmt.Sprintf("how often the callbacks of b%d were new", n), []int32{kept[n][0].Load(), kept[n][1].Load()}, []int32{1, 1})
+			equal(t, []int32{kept[n][0].Load(), kept[n][1].Load()}, []int32{1, 1}, fmt.Sprintf("how often the callbacks of b%d were new", n))
 		}
 		all, err := onePage(t, replicas[0], store.Filter{})
 		must(t, err)
-		equal(t, "kept", len(all), 2*bills)
+		equal(t, len(all), 2*bills, "kept")
 		for _, c := range all {
-			equal(t, "repeats of "+c.ID, c.Repeats, 1)
+			equal(t, c.Repeats, 1, "repeats of "+c.ID)
 		}
 	})
 }
@@ -104,9 +104,7 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 		t.Errorf("a claim reads\n%s", got)
 	}
 	for _, statement := range []string{store.LastOf, store.OfOrder} {
-		if got := plan(statement); got != "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n" {
-			t.Errorf("the last of an order is found by\n%s", got)
-		}
+		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n", "the last of an order is found by")
 	}
 }
 

@@ -58,9 +58,7 @@ func TestLongRegistration(t *testing.T) {
 		}
 		bind(t, s, a)
 		a.ID = "b"
-		if id, err := s.Bind(t.Context(), a); id != "a" || err != nil {
-			t.Errorf("again: %q, %v", id, err)
-		}
+		gives(t, "a", "again")(s.Bind(t.Context(), a))
 	})
 }
 
@@ -82,23 +80,15 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 			reported = append(reported, done)
 			must(t, s.Ping(t.Context()))
 		}
-		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{Limit: 15}, "tester", noon, progress); n != 15 || err != nil {
-			t.Errorf("Replay of 15 = %d, %v", n, err)
-		}
-		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{}, "tester", noon, nil); n != many-15 || err != nil {
-			t.Errorf("Replay = %d, %v", n, err)
-		}
-		equal(t, "reported", reported, []int{10, 15})
+		gives(t, 15, "Replay of 15 =")(s.Decide(t.Context(), store.Replay, store.Filter{Limit: 15}, "tester", noon, progress))
+		gives(t, many-15, "Replay =")(s.Decide(t.Context(), store.Replay, store.Filter{}, "tester", noon, nil))
+		equal(t, reported, []int{10, 15}, "reported")
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
 		reported = nil
-		if n, err := s.Decide(t.Context(), store.Drop, store.Filter{}, "tester", noon, progress); n != many || err != nil {
-			t.Errorf("Drop = %d, %v", n, err)
-		}
-		equal(t, "reported", reported, []int{10, 20, 21})
-		if n, err := s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute); n != many || err != nil {
-			t.Errorf("Sweep = %d, %v", n, err)
-		}
+		gives(t, many, "Drop =")(s.Decide(t.Context(), store.Drop, store.Filter{}, "tester", noon, progress))
+		equal(t, reported, []int{10, 20, 21}, "reported")
+		gives(t, many, "Sweep =")(s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute))
 	})
 }

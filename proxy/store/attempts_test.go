@@ -22,8 +22,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 			finish(t, s, claim(t, s, noon.Add(time.Hour))[0], noon, store.Waiting)
 		}
 		all := attempts(t, s, "c1")
-		equal(t, "kept", len(all), 100)
-		equal(t, "the first", all[0].Number, 4)
-		equal(t, "the last", all[99].Number, 103)
+		equal(t, len(all), 100, "kept")
+		equal(t, all[0].Number, 4, "the first")
+		equal(t, all[99].Number, 103, "the last")
 	})
 }

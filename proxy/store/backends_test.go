@@ -165,8 +165,8 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				want.Revision, want.Restored = got.Revision, config
 				log = append([]store.Change{{Action: store.Restored, By: config.By, At: config.At}}, log...)
 			}
-			equal(t, name+": the rollout", got, want)
-			equal(t, name+": the log", audit(t, s, 10), log)
+			equal(t, got, want, name+": the rollout")
+			equal(t, audit(t, s, 10), log, name+": the log")
 		}
 	})
 }
@@ -228,9 +228,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			other, err := raw(t, url).Begin()
 			must(t, err)
 			defer func() { _ = other.Rollback() }()
-			if _, err := other.Exec(row.theirs); err != nil {
-				t.Fatal(err)
-			}
+			works(t)(other.Exec(row.theirs))
 			done := make(chan error, 1)
 			go func() { done <- row.do(t, s) }()
 			proxytest.Eventually(t, func() bool { return waits(t, watch, starting) || len(done) == 1 }, nil)
@@ -238,7 +236,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			if err := <-done; !sameRefusal(err, row.want) {
 				t.Errorf("%v, want %v", err, row.want)
 			}
-			equal(t, "the log", audit(t, s, 10), nil) // what others declared is not declared again
+			equal(t, audit(t, s, 10), nil, "the log") // what others declared is not declared again
 		})
 	}
 }
@@ -246,19 +244,14 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 // The errors say what an operator must do.
 func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	equal(t, "text", store.Unconfigured("c", "a", "b").Error(),
-		`store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
-			`rollout.old or rollout.new must name it as long as they are there`)
-	equal(t, "text", store.Unconfigured("c", "a", "").Error(),
-		`store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
-			`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`)
-	equal(t, "text", store.Renamed(between("b", "a"), "a", "b").Error(),
-		`store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
-			`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
-	equal(t, "text", store.Renamed(between("b", "c"), "a", "b").Error(),
-		`store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
-			`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)
-	equal(t, "text", store.ErrShared.Error(),
-		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
-			`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`)
+	equal(t, store.Unconfigured("c", "a", "b").Error(), `store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
+		`rollout.old or rollout.new must name it as long as they are there`, "text")
+	equal(t, store.Unconfigured("c", "a", "").Error(), `store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
+		`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`, "text")
+	equal(t, store.Renamed(between("b", "a"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
+		`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`, "text")
+	equal(t, store.Renamed(between("b", "c"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
+		`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`, "text")
+	equal(t, store.ErrShared.Error(), `store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
+		`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`, "text")
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,9 +102,7 @@ func TestBackupRefuses(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Backup(cancelled, url, free, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	fails(t, context.Canceled, "cancelled")(store.Backup(cancelled, url, free, nil))
 	if text, err := os.ReadFile(taken); string(text) != "somebody's" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -113,9 +110,7 @@ func TestBackupRefuses(t *testing.T) {
 	if err != nil || len(entries) != 3 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	if _, err := store.Backup(t.Context(), url, free, nil); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(store.Backup(t.Context(), url, free, nil))
 	if info, err := os.Stat(free); err != nil || info.Mode() != fs.FileMode(0o600) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

@@ -72,9 +72,7 @@ func BenchmarkDisk(b *testing.B) {
 	defer func() { _ = f.Close() }()
 	page := make([]byte, 4096)
 	for b.Loop() {
-		if _, err := f.Write(page); err != nil {
-			b.Fatal(err)
-		}
+		works(b)(f.Write(page))
 		must(b, f.Sync())
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")

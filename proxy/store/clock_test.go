@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -123,21 +122,15 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		if _, err := s.Found(t.Context(), partner.Of("one"), "found", "old", wrong); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(s.Found(t.Context(), partner.Of("one"), "found", "old", wrong))
 		must(t, s.ConfirmClock(t.Context(), "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
-		if n, err := s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour); n != 2 || err != nil {
-			t.Errorf("removed %d, %v", n, err)
-		}
+		gives(t, 2, "removed")(s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
 			ownerOf(t, s, bill)
 		}
 		for _, bill := range []string{said.Bill, "released"} {
-			if _, err := s.Owner(t.Context(), partner.Of("one"), bill); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("%s: %v", bill, err)
-			}
+			fails(t, store.ErrNotFound, bill)(s.Owner(t.Context(), partner.Of("one"), bill))
 		}
 	})
 }
@@ -158,9 +151,7 @@ func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 			if !known {
 				must(t, s.ConfirmClock(t.Context(), "anna", right))
 			}
-			if n, err := s.Sweep(t.Context(), right.Add(time.Minute), time.Hour); n != 0 || err != nil {
-				t.Errorf("known %v: removed %d, %v", known, n, err)
-			}
+			gives(t, 0, known)(s.Sweep(t.Context(), right.Add(time.Minute), time.Hour))
 		})
 	}
 }
@@ -175,9 +166,7 @@ func TestPingWrites(t *testing.T) {
 				s := open(t, url)
 				must(t, s.Ping(t.Context()))
 				run(t, raw(t, url), "DROP TABLE billbridge_attempts", "DROP TABLE "+table) // it refers to that of the callbacks
-				if err := s.Ping(t.Context()); err == nil {
-					t.Error("it is ready")
-				}
+				fails(t, "", "it is ready")(s.Ping(t.Context()))
 			})
 		})
 	}
@@ -191,9 +180,7 @@ func TestPingWrites(t *testing.T) {
 		if err == nil {
 			t.Fatal("it took everything")
 		}
-		if err := s.Ping(t.Context()); err == nil {
-			t.Error("it is ready")
-		}
+		fails(t, "", "it is ready")(s.Ping(t.Context()))
 	})
 }
 

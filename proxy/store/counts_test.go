@@ -57,7 +57,7 @@ func TestCountsOfSomePartners(t *testing.T) {
 		}
 		all, err := s.CountsOf(t.Context(), "1", append(ids, partner.Of("nobody")))
 		must(t, err)
-		equal(t, "rows", len(all), 2*len(ids))
+		equal(t, len(all), 2*len(ids), "rows")
 		for _, c := range all {
 			if !slices.Contains(ids, c.Partner) || partner.Of(string(c.Data)) != c.Partner {
 				t.Errorf("%+v", c)
@@ -98,17 +98,17 @@ func TestMergeFails(t *testing.T) {
 		if want := "store: adding counts: 14: torn"; !errors.Is(err, torn) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		equal(t, "added", added, 10)
+		equal(t, added, 10, "added")
 		for i, c := range countsOf(t, s, "1", "") {
 			want := "1"
 			if i < 10 {
 				want = "2"
 			}
-			equal(t, c.Operation, string(c.Data), want)
+			equal(t, string(c.Data), want, c.Operation)
 		}
 		add(t, s, noon, one[added:]...)
 		for _, c := range countsOf(t, s, "1", "") {
-			equal(t, c.Operation, string(c.Data), "2")
+			equal(t, string(c.Data), "2", c.Operation)
 		}
 	})
 }
@@ -136,9 +136,9 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 		}
 		adding.Wait()
 		all := countsOf(t, replicas[0], "1", "")
-		equal(t, "operations", len(all), operations)
+		equal(t, len(all), operations, "operations")
 		for operation, c := range all {
-			equal(t, c.Operation, string(c.Data), strconv.Itoa(adders*rounds*(1+operation)))
+			equal(t, string(c.Data), strconv.Itoa(adders*rounds*(1+operation)), c.Operation)
 		}
 	})
 }
@@ -166,12 +166,10 @@ func TestOldCountsAreRemoved(t *testing.T) {
 		addBy("2", noon.Add(-time.Hour), more[0]) // by a clock that is late
 		sweep := func(before time.Time, want int, left ...int) {
 			t.Helper()
-			if n, err := s.SweepCounts(t.Context(), []string{"1"}, before); n != want || err != nil {
-				t.Errorf("SweepCounts before %s = %d, %v, want %d", before, n, err, want)
-			}
+			gives(t, want, before)(s.SweepCounts(t.Context(), []string{"1"}, before))
 			for i, want := range left {
 				version := strconv.Itoa(1 + i)
-				equal(t, "of version "+version, len(countsOf(t, s, version, "")), want)
+				equal(t, len(countsOf(t, s, version, "")), want, "of version "+version)
 			}
 		}
 		sweep(noon, 0, many, many, many)
@@ -184,7 +182,7 @@ func TestOldCountsAreRemoved(t *testing.T) {
 				t.Errorf("SweepCounts but for %q = %d, %v", version, n, err)
 			}
 		}
-		equal(t, "what is left", len(countsOf(t, s, "1", "")), many)
+		equal(t, len(countsOf(t, s, "1", "")), many, "what is left")
 	})
 }
 
@@ -198,9 +196,7 @@ func TestMigratesMarkedCounts(t *testing.T) {
 			"none": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"codes":null,"mismatched":null,"lacks":null}]}`,
 			"some": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"lacks":{"VALIDATION_001 bill.price":{"count":1,"last":"2026-11-23T06:00:00Z"}}}]}`,
 		} {
-			if _, err := s.AddCounts(t.Context(), "table", []store.Counts{{Partner: partner.Of(name), Operation: "bill.create", Data: []byte(data)}}, noon, nil); err != nil {
-				t.Fatal(err)
-			}
+			works(t)(s.AddCounts(t.Context(), "table", []store.Counts{{Partner: partner.Of(name), Operation: "bill.create", Data: []byte(data)}}, noon, nil))
 		}
 		must(t, s.Close())
 		db := raw(t, url)
@@ -212,6 +208,6 @@ func TestMigratesMarkedCounts(t *testing.T) {
 		for _, c := range found {
 			partners = append(partners, c.Partner)
 		}
-		equal(t, "marked", partners, []partner.ID{partner.Of("some")})
+		equal(t, partners, []partner.ID{partner.Of("some")}, "marked")
 	})
 }

@@ -55,7 +55,7 @@ func TestFailOverWithoutALossIsProven(t *testing.T) {
 	p.Stall()
 	p.FailOver()
 	reconnect(t, a, b)
-	equal(t, "outcomes", outcomes(a, b), []string{"proven ", "proven "})
+	equal(t, outcomes(a, b), []string{"proven ", "proven "}, "outcomes")
 	if r, err := a.Rollout(t.Context()); err != nil || !r.Restored.At.IsZero() {
 		t.Errorf("restored %+v, %v", r.Restored, err)
 	}
@@ -88,14 +88,12 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			must(t, write(t, a))
 			p.FailOver()
 			reconnect(t, b, a)
-			equal(t, "outcomes", outcomes(a, b), []string{"lost ", "proven "})
+			equal(t, outcomes(a, b), []string{"lost ", "proven "}, "outcomes")
 			r, err := b.Rollout(t.Context())
 			if err != nil || r.Restored.By != store.ByFailOver {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if _, err := a.Owner(t.Context(), partner.Of("one"), "lost"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("the bill is not lost: %v", err)
-			}
+			fails(t, store.ErrNotFound, "the bill is not lost")(a.Owner(t.Context(), partner.Of("one"), "lost"))
 		})
 	}
 }
@@ -122,10 +120,10 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 			p.Stall()
 			p.FailOver()
 			reconnect(t, a)
-			equal(t, "outcomes", outcomes(a), []string{want})
+			equal(t, outcomes(a), []string{want}, "outcomes")
 			after, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
 			closed(t, after, err)
-			equal(t, "of a gateway that starts later", outcomes(after), []string{""})
+			equal(t, outcomes(after), []string{""}, "of a gateway that starts later")
 			r, err := after.Rollout(t.Context())
 			if err != nil || (r.Restored.By == store.ByFailOver) != (want == "unproven ") {
 				t.Errorf("%+v, %v", r, err)
@@ -160,9 +158,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	s := open(t, "sqlite:"+file)
 	own(t, s, "kept", "new")
 	older := filepath.Join(t.TempDir(), "older.db")
-	if _, err := store.Backup(t.Context(), "sqlite:"+file, older, func(_, _ int64) {}); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(store.Backup(t.Context(), "sqlite:"+file, older, func(_, _ int64) {}))
 	own(t, s, "lost", "new")
 	generation := s.Generation()
 
@@ -178,10 +174,8 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 		return errors.Join(err, restore.Finish())
 	}))
 	must(t, c.Close())
-	if _, err := s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}); err == nil {
-		t.Error("a create was recorded by what was decided before")
-	}
-	equal(t, "outcomes", outcomes(s), []string{"lost "})
+	fails(t, "", "a create was recorded by what was decided before")(s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}))
+	equal(t, outcomes(s), []string{"lost "}, "outcomes")
 	r, err := s.Rollout(t.Context())
 	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
 		t.Errorf("%+v, %v", r, err)
@@ -230,7 +224,5 @@ func TestFrozenPrimaryStopsNothing(t *testing.T) {
 		_, err := s.Own(ctx, partner.Of("one"), "after", "new", time.Now(), time.Time{})
 		return err == nil
 	}, func() string { return "no write succeeds though there is a new primary" })
-	if o := ownerOf(t, s, "before"); o.Upstream != "new" {
-		t.Errorf("%+v", o)
-	}
+	equal(t, ownerOf(t, s, "before").Upstream, "new")
 }

@@ -41,6 +41,6 @@ func TestHappenedGroupsByPartnerAndHour(t *testing.T) {
 		proxytest.Equal(t, got, []string{"unknown one -24h0m0s", "doubled one 0s", "doubled one 1h0m0s", "doubled two 1h30m0s"})
 		happened, err = s.Happened(t.Context(), noon.Add(3*time.Hour), time.Time{}, "")
 		must(t, err)
-		equal(t, "without a rollout", len(happened), 0)
+		equal(t, len(happened), 0, "without a rollout")
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -207,20 +205,16 @@ func ids[C store.Callback | store.Claimed](callbacks []C) []string {
 	return all
 }
 
-// A checker is a test, or a property that is checked.
-type checker interface {
-	Helper()
-	Errorf(format string, args ...any)
-}
-
-func equal[T any](t checker, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // upper is an ID in upper case, which the store refuses.
 func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(id))) }
 
-var must = proxytest.Must
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}

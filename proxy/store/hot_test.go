@@ -62,12 +62,10 @@ func TestRemovalPausesBetweenBatches(t *testing.T) {
 		if n, err := s.SweepOwners(ctx, later, later, 0); n != batch || !errors.Is(err, context.Canceled) {
 			t.Errorf("SweepOwners = %d, %v", n, err)
 		}
-		equal(t, "the part of the pause", time.Since(began), store.Pause/2)
+		equal(t, time.Since(began), store.Pause/2, "the part of the pause")
 		began = time.Now()
-		if n, err := s.SweepOwners(t.Context(), later, later, 0); n != batch*(batches-1)+1 || err != nil {
-			t.Errorf("SweepOwners = %d, %v", n, err)
-		}
-		equal(t, "the pauses", time.Since(began), (batches-1)*store.Pause)
+		gives(t, batch*(batches-1)+1, "SweepOwners =")(s.SweepOwners(t.Context(), later, later, 0))
+		equal(t, time.Since(began), (batches-1)*store.Pause, "the pauses")
 		must(t, s.Close())
 	})
 }

@@ -43,10 +43,10 @@ func TestHoursAddUp(t *testing.T) {
 		later1 := hourOf("one", later, 1, 5, 0, 50*time.Second)
 		hours, err := s.HoursOf(t.Context(), partner.Of("one"), noon)
 		must(t, err)
-		equal(t, "the hours of one", hours, []store.Hour{one, hourOf("one", noon, 1, 2, 2, time.Nanosecond), later1})
+		equal(t, hours, []store.Hour{one, hourOf("one", noon, 1, 2, 2, time.Nanosecond), later1}, "the hours of one")
 		hours, err = s.HoursOf(t.Context(), partner.Of("one"), later)
 		must(t, err)
-		equal(t, "the later hours of one", hours, []store.Hour{later1})
+		equal(t, hours, []store.Hour{later1}, "the later hours of one")
 		for _, row := range []struct {
 			in    []partner.ID
 			since time.Time
@@ -60,7 +60,7 @@ func TestHoursAddUp(t *testing.T) {
 		} {
 			calls, err := s.HoursIn(t.Context(), row.in, row.since)
 			must(t, err)
-			equal(t, fmt.Sprint("calls of ", row.in, " since ", row.since), calls, row.want)
+			equal(t, calls, row.want, fmt.Sprint("calls of ", row.in, " since ", row.since))
 		}
 		var many []partner.ID // more than one statement takes
 		for i := range 120 {
@@ -79,18 +79,18 @@ func TestHoursAddUp(t *testing.T) {
 		} {
 			sums, err := s.BackendSums(t.Context(), row.of, row.since)
 			must(t, err)
-			equal(t, fmt.Sprint("sums of ", len(row.of), " since ", row.since), [2][2]int{{sums[0].Calls, sums[0].Failed}, {sums[1].Calls, sums[1].Failed}}, row.want)
+			equal(t, [2][2]int{{sums[0].Calls, sums[0].Failed}, {sums[1].Calls, sums[1].Failed}}, row.want, fmt.Sprint("sums of ", len(row.of), " since ", row.since))
 		}
 		sums, err := s.BackendSums(t.Context(), nil, noon)
 		must(t, err)
-		equal(t, "p99", []time.Duration{sums[0].P99(), sums[1].P99()}, []time.Duration{68 * time.Second, 68 * time.Second})
+		equal(t, []time.Duration{sums[0].P99(), sums[1].P99()}, []time.Duration{68 * time.Second, 68 * time.Second}, "p99")
 	})
 }
 
 // The p99 is the bound of the bucket that has it: not below the exact time, and less than half above it.
 func TestP99IsExactToTheBucket(t *testing.T) {
 	t.Parallel()
-	equal(t, "without calls", store.Sums{}.P99(), 0)
+	equal(t, store.Sums{}.P99(), 0, "without calls")
 	for took := 5*time.Millisecond + 1; took <= 68*time.Second; took = took * 101 / 100 {
 		var s store.Sums
 		s.Observe(false, took)
@@ -103,7 +103,7 @@ func TestP99IsExactToTheBucket(t *testing.T) {
 		for i := range 100 {
 			s.Observe(false, map[bool]time.Duration{true: time.Second, false: time.Millisecond}[i < slow])
 		}
-		equal(t, fmt.Sprint(slow, " of 100 are slow"), s.P99(), want)
+		equal(t, s.P99(), want, fmt.Sprint(slow, " of 100 are slow"))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestConcurrentHoursAreAllAdded(t *testing.T) {
 		sums, err := replicas[0].BackendSums(t.Context(), nil, noon)
 		must(t, err)
 		for backend, s := range sums {
-			equal(t, fmt.Sprint("backend ", backend), s, hourOf("", noon, backend, adders*rounds*partners/2, adders*rounds*partners/2, time.Second).Sums)
+			equal(t, s, hourOf("", noon, backend, adders*rounds*partners/2, adders*rounds*partners/2, time.Second).Sums, fmt.Sprint("backend ", backend))
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestHoursOfFailedBatchCanBeAddedAgain(t *testing.T) {
 		addHours(t, s, more[added:]...)
 		sums, err := s.BackendSums(t.Context(), nil, noon)
 		must(t, err)
-		equal(t, "calls", [2]int{sums[0].Calls, sums[1].Calls}, [2]int{14, 1})
+		equal(t, [2]int{sums[0].Calls, sums[1].Calls}, [2]int{14, 1}, "calls")
 		if added, err := s.AddHours(t.Context(), []store.Hour{{Partner: "short", At: noon}}); added != 0 || err == nil {
 			t.Errorf("no full hash: %d, %v", added, err)
 		}
@@ -174,11 +174,11 @@ func TestOldHoursAreRemoved(t *testing.T) {
 		}
 		n, err := s.SweepHours(t.Context(), noon.Add(21*time.Hour))
 		must(t, err)
-		equal(t, "removed", n, 21)
+		equal(t, n, 21, "removed")
 		hours, err := s.HoursOf(t.Context(), partner.Of("one"), time.Time{}.Add(time.Hour))
 		must(t, err)
-		equal(t, "left", len(hours), 4)
-		equal(t, "the first that is left", hours[0].At, noon.Add(21*time.Hour))
+		equal(t, len(hours), 4, "left")
+		equal(t, hours[0].At, noon.Add(21*time.Hour), "the first that is left")
 	})
 }
 

@@ -56,7 +56,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		accept(t, s, empty)
 		got, err := s.Address(t.Context(), "a")
 		must(t, err)
-		equal(t, "address", got, a)
+		equal(t, got, a, "address")
 		list, err := onePage(t, s, store.Filter{Bill: "b"})
 		if err != nil || len(list) != 1 || list[0].URL != c.URL {
 			t.Errorf("List: %+v, %v", list, err)
@@ -66,7 +66,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}
-		equal(t, "an empty body", len(get(t, s, "c2").Body), 0)
+		equal(t, len(get(t, s, "c2").Body), 0, "an empty body")
 		var address, callback string
 		var body []byte
 		must(t, errors.Join(
@@ -80,9 +80,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		}
 		// A value that was copied from another row is refused.
 		run(t, raw(t, url), "UPDATE billbridge_callbacks SET body = (SELECT body FROM billbridge_callbacks WHERE id = 'c2') WHERE id = 'c1'")
-		if _, err := s.Get(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), "the body of callback c1 cannot be decrypted") {
-			t.Errorf("a changed row: %v", err)
-		}
+		fails(t, "the body of callback c1 cannot be decrypted", "a changed row")(s.Get(t.Context(), "c1"))
 	})
 }
 
@@ -103,14 +101,12 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
-			if _, err := store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key}}); err == nil || !strings.Contains(err.Error(), "but must have 32") {
-				t.Errorf("%d bytes: %v", len(key), err)
-			}
+			fails(t, "but must have 32", len(key))(store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key}}))
 		}
 		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
 			must(t, store.Probe(t.Context(), url, store.Options{Keys: keys}))
 			again := openWith(t, url, keys.Key, keys.Old...)
-			equal(t, "the body", string(get(t, again, "c1").Body), `{"id":"c1"}`)
+			equal(t, string(get(t, again, "c1").Body), `{"id":"c1"}`, "the body")
 		}
 	})
 }
@@ -145,15 +141,13 @@ func TestKeysCanBeChanged(t *testing.T) {
 		} {
 			s := openWith(t, url, step.key, step.old...)
 			for _, want := range []int{step.n, 0} {
-				if n, err := s.Recrypt(t.Context()); n != want || err != nil {
-					t.Errorf("Recrypt = %d, %v, want %d", n, err, want)
-				}
+				gives(t, want, "Recrypt =")(s.Recrypt(t.Context()))
 			}
-			equal(t, "the keys", keyIDs(t, url), step.want)
+			equal(t, keyIDs(t, url), step.want, "the keys")
 			for _, i := range []int{0, 9, 10, many - 1} {
 				c := get(t, s, fmt.Sprintf("c%03d", i))
-				equal(t, "body", string(c.Body), string(callback(c.ID, "b").Body))
-				equal(t, "url", c.URL, callback("", "").URL)
+				equal(t, string(c.Body), string(callback(c.ID, "b").Body), "body")
+				equal(t, c.URL, callback("", "").URL, "url")
 				if got, err := s.Address(t.Context(), fmt.Sprintf("a%03d", i)); err != nil || got.URL != address("", "").URL {
 					t.Errorf("%s, %v", got.URL, err)
 				}
@@ -191,9 +185,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 							accept(t, s, callback("moved", "b1"))
 							accept(t, s, callback("kept", "b2"))
 						}
-						if _, err := s.Recrypt(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						works(t)(s.Recrypt(t.Context()))
 						if i < len(key)-1 {
 							_ = s.Close()
 						}
@@ -208,16 +200,12 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 						run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
 						_, addressed := s.Address(t.Context(), "moved")
 						claimed, err := s.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
-						equal(t, "claimed", ids(claimed), []string{"kept"})
+						equal(t, ids(claimed), []string{"kept"}, "claimed")
 						_, recrypted := s.Recrypt(t.Context())
 						for _, err := range []error{addressed, err, recrypted} {
-							if err == nil || !strings.Contains(err.Error(), "moved is not encrypted, but the store is: the row was changed") {
-								t.Errorf("%v", err)
-							}
+							fails(t, "moved is not encrypted, but the store is: the row was changed")(err)
 						}
-						if strings.Count(recrypted.Error(), "moved") != 2 {
-							t.Errorf("not both rows are named: %v", recrypted)
-						}
+						equal(t, strings.Count(recrypted.Error(), "moved"), 2, recrypted)
 						if s.Refused() < 4 {
 							t.Errorf("%d are counted", s.Refused())
 						}
@@ -226,7 +214,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 							t.Errorf("%+v, %v", list, err)
 						}
 					}
-					equal(t, "the keys", keyIDs(t, url), " "+" "+store.KeyID(keyB))
+					equal(t, keyIDs(t, url), " "+" "+store.KeyID(keyB), "the keys")
 				})
 			})
 		}
@@ -239,28 +227,20 @@ func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
 	proxytest.Each(t, func(t *testing.T, url string) {
 		behind := open(t, url)
 		ahead := openWith(t, url, keyA)
-		if n, err := ahead.Recrypt(t.Context()); n != 0 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
+		gives(t, 0)(ahead.Recrypt(t.Context()))
 		bind(t, behind, address("a", "b"))
-		if _, err := ahead.Address(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		works(t)(ahead.Address(t.Context(), "a"))
 		must(t, behind.Close())
 		again := openWith(t, url, keyA)
 		for want := range 2 {
-			if n, err := again.Recrypt(t.Context()); n != 1-want || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			gives(t, 1-want)(again.Recrypt(t.Context()))
 		}
-		equal(t, "the keys", keyIDs(t, url), store.KeyID(keyA))
+		equal(t, keyIDs(t, url), store.KeyID(keyA), "the keys")
 		// Without a key rows are plain, and with one they are encrypted, as the first time.
 		_, _ = ahead.Close(), again.Close()
 		for _, key := range [][][]byte{{nil, keyA}, {keyA}} {
 			s := openWith(t, url, key[0], key[1:]...)
-			if n, err := s.Recrypt(t.Context()); n != 1 || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			gives(t, 1)(s.Recrypt(t.Context()))
 			_ = s.Close()
 		}
 	})
@@ -274,11 +254,9 @@ func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
 		accept(t, ahead, callback("new", "b1"))
 		accept(t, behind, callback("old", "b2"))
 		claimed, err := behind.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
-		if err == nil || !strings.Contains(err.Error(), store.KeyID(keyB)) {
-			t.Errorf("%v", err)
-		}
-		equal(t, "claimed", ids(claimed), []string{"old"})
-		equal(t, "claimed by the other", ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"})
+		fails(t, store.KeyID(keyB))(err)
+		equal(t, ids(claimed), []string{"old"}, "claimed")
+		equal(t, ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"}, "claimed by the other")
 	})
 }
 
@@ -288,17 +266,17 @@ func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	url := proxytest.SQLite(t)
 	file := strings.TrimPrefix(url, "sqlite:")
 	first := open(t, url)
-	equal(t, "of a new file", first.Narrowed(), 0)
+	equal(t, first.Narrowed(), 0, "of a new file")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		must(t, os.Chmod(file+suffix, 0o644))
 	}
 	link := file + ".link"
 	must(t, os.Symlink(file, link))
-	equal(t, "before", open(t, "sqlite:"+link).Narrowed(), 0o644)
+	equal(t, open(t, "sqlite:"+link).Narrowed(), 0o644, "before")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(file + suffix)
 		must(t, err)
-		equal(t, suffix, info.Mode().Perm(), 0o600)
+		equal(t, info.Mode().Perm(), 0o600, suffix)
 	}
-	equal(t, "the next time", open(t, url).Narrowed(), 0)
+	equal(t, open(t, url).Narrowed(), 0, "the next time")
 }

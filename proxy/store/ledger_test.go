@@ -108,9 +108,9 @@ func TestTransitions(t *testing.T) {
 				if !errors.Is(err, refusal) || (err == nil) != (refusal == nil) {
 					t.Fatalf("%s: %s: %v", steps, step, err)
 				}
-				equal(t, steps+": what "+step+" returned", o, ownerOf(t, s, bill))
+				equal(t, o, ownerOf(t, s, bill), steps+": what "+step+" returned")
 			}
-			equal(t, steps, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want))
+			equal(t, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want), steps)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestOwnReturnsTheStoredRow(t *testing.T) {
 			bill := fmt.Sprint("b", i)
 			for range 2 { // the second time it is not new
 				c := ownUntil(t, s, bill, "old", now, until)
-				equal(t, "returned", c.Owner, ownerOf(t, s, bill))
+				equal(t, c.Owner, ownerOf(t, s, bill), "returned")
 			}
 		}
 	})

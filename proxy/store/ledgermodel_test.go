@@ -81,7 +81,7 @@ func (l *ledger) own(t *rapid.T) {
 	row.Open, row.Tried = row.Open+1, l.now
 	c, err := l.s.Own(l.ctx, partner.Of("one"), bill, backend, l.now, until)
 	l.check(err, nil)
-	equal(t, "Own", c.Owner, row)
+	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
 	l.sent = append(l.sent, &sent{Create: c, may: true})
 }
@@ -140,7 +140,7 @@ func (l *ledger) settle(t *rapid.T) {
 	l.rows[s.Bill] = row
 	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, nil)
-	equal(t, "Settle", o, row)
+	equal(t, o, row, "Settle")
 }
 
 // repeat completes a create again, as a caller does that did not learn of the first time.
@@ -152,7 +152,7 @@ func (l *ledger) repeat(t *rapid.T) {
 	}
 	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, want)
-	equal(t, "Settle again", o, l.rows[s.Bill])
+	equal(t, o, l.rows[s.Bill], "Settle again")
 }
 
 // find reads a bill where it is.
@@ -168,7 +168,7 @@ func (l *ledger) find(t *rapid.T) {
 	l.rows[bill] = row
 	o, err := l.s.Found(l.ctx, partner.Of("one"), bill, backend, l.now)
 	l.check(err, nil)
-	equal(t, "Found", o, row)
+	equal(t, o, row, "Found")
 }
 
 // deny records the answer "no such bill", unless a recent create may still create the bill.
@@ -188,7 +188,7 @@ func (l *ledger) deny(t *rapid.T) {
 	}
 	o, err := l.s.Deny(l.ctx, partner.Of("one"), bill, l.now, since)
 	l.check(err, want)
-	equal(t, "Deny", o, row)
+	equal(t, o, row, "Deny")
 	l.rows[bill] = row
 }
 
@@ -201,7 +201,7 @@ func (l *ledger) mistake(t *rapid.T) {
 	backend := backends[1-slices.Index(backends, row.Upstream)]
 	o, err := l.s.Found(l.ctx, partner.Of("one"), row.Bill, backend, l.now)
 	l.check(err, store.ErrOtherOwner)
-	equal(t, "Found", o, row)
+	equal(t, o, row, "Found")
 }
 
 func (l *ledger) sweep(t *rapid.T) {
@@ -222,7 +222,7 @@ func (l *ledger) sweep(t *rapid.T) {
 	}
 	n, err := l.s.SweepOwners(l.ctx, l.now, l.now, retention)
 	l.check(err, nil)
-	equal(t, "removed", n, before-len(l.rows))
+	equal(t, n, before-len(l.rows), "removed")
 }
 
 func (l *ledger) wait(t *rapid.T) {
@@ -255,7 +255,7 @@ func (l *ledger) same(t *rapid.T) {
 			}
 			want[row.Upstream] = b
 		}
-		equal(t, "the row", o, row)
+		equal(t, o, row, "the row")
 		for backend, there := range l.there {
 			if there[bill] && (!ok || row.Upstream != backend || row.State == store.Released) {
 				t.Fatalf("%s is at %s, and the row says: %s", bill, backend, inWords(row))
@@ -268,7 +268,7 @@ func (l *ledger) same(t *rapid.T) {
 	for _, b := range all {
 		got[b.Upstream] = b
 	}
-	equal(t, "OpenBills", got, want)
+	equal(t, got, want, "OpenBills")
 }
 
 // Whatever the outcomes of creates and their order, a bill is at one upstream at most, and the ledger has that upstream. A create

@@ -47,8 +47,8 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		starting.Wait()
 		var version, rows int
 		must(t, raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows))
-		equal(t, "version", version, newest(t))
-		equal(t, "rows", rows, newest(t))
+		equal(t, version, newest(t), "version")
+		equal(t, rows, newest(t), "rows")
 	})
 }
 
@@ -83,8 +83,8 @@ func TestNewerSchema(t *testing.T) {
 			db.QueryRow("SELECT count(*) FROM billbridge_schema").Scan(&versions),
 			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
 		))
-		equal(t, "versions", versions, newest(t)+1)
-		equal(t, "callbacks", callbacks, 1)
+		equal(t, versions, newest(t)+1, "versions")
+		equal(t, callbacks, 1, "callbacks")
 	})
 }
 
@@ -182,7 +182,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 		}
 		return all
 	}
-	equal(t, "columns", columns(proxytest.Postgres(t)), columns(proxytest.SQLite(t)))
+	equal(t, columns(proxytest.Postgres(t)), columns(proxytest.SQLite(t)), "columns")
 }
 
 // If the second migration fails, the database stays at the first version. It opens when the cause is removed.
@@ -191,21 +191,17 @@ func TestSecondMigrationFails(t *testing.T) {
 	proxytest.Each(t, func(t *testing.T, url string) {
 		db := firstVersion(t, url)
 		run(t, db, "CREATE TABLE billbridge_counts (somebody_elses INTEGER)") // the last of the file
-		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0002_rollout.sql") {
-			t.Errorf("%v", err)
-		}
+		fails(t, "0002_rollout.sql")(store.Open(t.Context(), url))
 		var version, callbacks int
 		must(t, errors.Join(
 			db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version),
 			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
 		))
-		equal(t, "version", version, 1)
-		equal(t, "callbacks", callbacks, 1)
-		if _, err := db.Exec("SELECT * FROM billbridge_owners"); err == nil {
-			t.Error("billbridge_owners was left")
-		}
+		equal(t, version, 1, "version")
+		equal(t, callbacks, 1, "callbacks")
+		fails(t, "", "billbridge_owners was left")(db.Exec("SELECT * FROM billbridge_owners"))
 		run(t, db, "DROP TABLE billbridge_counts")
-		equal(t, "the attempts", get(t, open(t, url), "c1").Attempts, 3)
+		equal(t, get(t, open(t, url), "c1").Attempts, 3, "the attempts")
 	})
 }
 
@@ -242,9 +238,7 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 		}
 		for _, err := range []error{err, probed} {
 			for ; err != nil; err = errors.Unwrap(err) {
-				if strings.Contains(err.Error(), "hidden") {
-					t.Errorf("%s: %v", url, err)
-				}
+				lacks(t, err.Error(), "hidden", url)
 			}
 		}
 	}
@@ -254,9 +248,7 @@ func TestR35_PasswordStaysHidden(t *testing.T) {
 func TestPostgresEndsIdleTransactions(t *testing.T) {
 	t.Parallel()
 	s := open(t, proxytest.Postgres(t))
-	if got, err := s.Ask(t.Context(), "SHOW idle_in_transaction_session_timeout"); got != "30s" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
+	gives(t, "30s")(s.Ask(t.Context(), "SHOW idle_in_transaction_session_timeout"))
 }
 
 // A commit waits for the disk, whatever the setting of the server.

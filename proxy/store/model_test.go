@@ -81,7 +81,7 @@ func (m *model) accept(t *rapid.T) {
 	want := repeats == nil
 	fresh, ended, err := m.s.Accept(m.ctx, c, window)
 	m.check(err)
-	equal(t, "fresh", fresh, want)
+	equal(t, fresh, want, "fresh")
 	if !want {
 		repeats.Repeats, repeats.Repeated = repeats.Repeats+1, c.Received
 	}
@@ -89,9 +89,9 @@ func (m *model) accept(t *rapid.T) {
 		c.Once = false // it is not stored
 		c.State = store.Waiting
 		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
-		equal(t, "superseded", idsOf(ended), m.supersede(c.Order, c.Received, true))
+		equal(t, idsOf(ended), m.supersede(c.Order, c.Received, true), "superseded")
 	} else {
-		equal(t, "superseded by a repetition", ended, nil)
+		equal(t, ended, nil, "superseded by a repetition")
 	}
 }
 
@@ -159,7 +159,7 @@ func (m *model) claim(t *rapid.T) {
 	}
 	claimed, err := m.s.Claim(m.ctx, m.now, lease, limit, perHost, limit, busy)
 	m.check(err)
-	equal(t, "claimed", ids(claimed), want)
+	equal(t, ids(claimed), want, "claimed")
 	for _, c := range claimed {
 		m.held = append(m.held, holding{c, m.claims})
 	}
@@ -222,7 +222,7 @@ func (m *model) end(t *rapid.T, h holding, result store.Result) {
 	if result.State == store.Waiting {
 		want = m.supersede(r.Order, m.now, result.Status != 0)
 	}
-	equal(t, "superseded", idsOf(ended), want)
+	equal(t, idsOf(ended), want, "superseded")
 }
 
 // decide replays or drops rows in the states, and returns how many those are.
@@ -260,7 +260,7 @@ func (m *model) decideSome(t *rapid.T) {
 	}
 	n, err := m.s.Decide(m.ctx, d, f, "tester", m.now, nil)
 	m.check(err)
-	equal(t, "changed", n, m.decide(state, limit, dead...))
+	equal(t, n, m.decide(state, limit, dead...), "changed")
 }
 
 func (m *model) decideOne(t *rapid.T) {
@@ -289,7 +289,7 @@ func (m *model) sweep(t *rapid.T) {
 	})
 	n, err := m.s.Sweep(m.ctx, m.now, retention)
 	m.check(err)
-	equal(t, "removed", n, before-len(m.rows))
+	equal(t, n, before-len(m.rows), "removed")
 }
 
 func (m *model) wait(t *rapid.T) {
@@ -318,7 +318,7 @@ func (m *model) ask(t *rapid.T) {
 	}
 	stats, err := m.s.Stats(m.ctx, m.now)
 	m.check(err)
-	equal(t, "Stats", stats, want)
+	equal(t, stats, want, "Stats")
 	at, ok, err := m.s.NextDue(m.ctx, m.now)
 	m.check(err)
 	if ok == next.IsZero() || !at.Equal(next) {
@@ -341,7 +341,7 @@ func (m *model) same(t *rapid.T) {
 		}
 		want = append(want, c)
 	}
-	equal(t, "the callbacks", all, want)
+	equal(t, all, want, "the callbacks")
 }
 
 // After any sequence of calls the store equals the model.

@@ -53,7 +53,7 @@ func TestPagesAreTheList(t *testing.T) {
 						t.Fatalf("%+v: %d pages, the last with %d callbacks", f, pages, len(p.Callbacks))
 					}
 				}
-				equal(t, fmt.Sprintf("%+v within %v", f, bounds), strings.Join(got, " "), strings.Join(ids(want), " "))
+				equal(t, strings.Join(got, " "), strings.Join(ids(want), " "), fmt.Sprintf("%+v within %v", f, bounds))
 			}
 		}
 	})

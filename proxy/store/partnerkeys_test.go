@@ -102,9 +102,9 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		}
 		var ordering, denied string
 		must(t, db.QueryRow("SELECT max(ordering) FROM billbridge_callbacks WHERE id = 'callback of "+secondKey.Short()+"'").Scan(&ordering))
-		equal(t, "the order of a callback", ordering, string(firstKey)+" b")
+		equal(t, ordering, string(firstKey)+" b", "the order of a callback")
 		must(t, db.QueryRow("SELECT denied FROM billbridge_owners WHERE bill = 'denied'").Scan(&denied))
-		equal(t, "when the bill was denied", denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()))
+		equal(t, denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()), "when the bill was denied")
 		counts, err := s.CountsIn(t.Context(), "", store.AllPartners)
 		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
 			t.Errorf("%v, %v", counts, err)
@@ -113,12 +113,10 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		if len(r.Stages) != 1 || r.Stages[0].Stage != "stage of "+firstKey.Short() || s.Identity(secondKey) != firstKey {
 			t.Errorf("%+v, %s", r.Stages, s.Identity(secondKey))
 		}
-		if full, err := s.Partner(t.Context(), secondKey[:12]); full != firstKey || err != nil {
-			t.Errorf("the digits of the key name %s, %v", full, err)
-		}
+		gives(t, firstKey, "the digits of the key name")(s.Partner(t.Context(), secondKey[:12]))
 		last := audit(t, s, 1)[0]
 		last.At = time.Time{}
-		equal(t, "audit", last, store.Change{Action: store.KeyAdded, By: "anna", Partner: firstKey, Subject: secondKey.Short(), From: "stage of " + secondKey.Short()})
+		equal(t, last, store.Change{Action: store.KeyAdded, By: "anna", Partner: firstKey, Subject: secondKey.Short(), From: "stage of " + secondKey.Short()}, "audit")
 	})
 }
 
@@ -161,9 +159,7 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 		_, found := late.Found(ctx, secondKey, "b1", "new", noon)
 		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon)
 		for _, err := range []error{owned, found, denied, late.Assign(ctx, secondKey, "b1", "new", "kim", noon, false)} {
-			if !errors.Is(err, store.ErrFurtherKey) {
-				t.Errorf("%v", err)
-			}
+			fails(t, store.ErrFurtherKey)(err)
 		}
 		ownBill(t, late, firstKey, "b3", "old", store.Succeeded) // others are not held up
 		must(t, late.Seen(ctx, secondKey, noon))
@@ -180,11 +176,11 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 		for _, table := range tablesOfPartners(t, url) {
 			var under int
 			must(t, raw(t, url).QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(secondKey)+"'").Scan(&under))
-			equal(t, table, under, 0)
+			equal(t, under, 0, table)
 		}
 		_ = rolloutOf(t, late)
-		equal(t, "the identity at the second gateway", late.Identity(secondKey), firstKey)
-		equal(t, "after a restart", open2(t, url, s).Identity(secondKey), firstKey)
+		equal(t, late.Identity(secondKey), firstKey, "the identity at the second gateway")
+		equal(t, open2(t, url, s).Identity(secondKey), firstKey, "after a restart")
 	})
 }
 
@@ -263,9 +259,7 @@ func TestCallbackOfAKeyThatHasMoved(t *testing.T) {
 		addKey(t, s)
 		late := callback("late", "b")
 		late.Partner, late.Order = secondKey, string(secondKey)+" b"
-		if _, _, err := s.Accept(t.Context(), late, time.Hour); !errors.Is(err, store.ErrFurtherKey) {
-			t.Error(err)
-		}
+		fails(t, store.ErrFurtherKey)(s.Accept(t.Context(), late, time.Hour))
 		again := late
 		again.Partner, again.Order = firstKey, string(firstKey)+" b"
 		accept(t, s, again)
@@ -275,10 +269,10 @@ func TestCallbackOfAKeyThatHasMoved(t *testing.T) {
 		}
 		c, err := s.Get(t.Context(), "late")
 		must(t, err)
-		equal(t, "repetitions", c.Repeats, 1)
+		equal(t, c.Repeats, 1, "repetitions")
 		page, err := s.Page(t.Context(), store.Filter{Limit: 9})
 		must(t, err)
-		equal(t, "callbacks", len(page.Callbacks), 1)
+		equal(t, len(page.Callbacks), 1, "callbacks")
 	})
 }
 
@@ -382,9 +376,9 @@ func TestKeyIsRefused(t *testing.T) {
 				}
 				conflict := (*store.KeyConflict)(nil)
 				if errors.As(err, &conflict); strings.HasPrefix(c.want, "4") {
-					equal(t, "the first bills", conflict.Bills, []string{"b1", "b2", "b3"})
+					equal(t, conflict.Bills, []string{"b1", "b2", "b3"}, "the first bills")
 				}
-				equal(t, "revision", rolloutOf(t, s).Revision, before)
+				equal(t, rolloutOf(t, s).Revision, before, "revision")
 			})
 		})
 	}
@@ -395,11 +389,9 @@ func TestKeyWithFurtherKeys(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		third := partner.Of("third key")
 		addKey(t, s)
-		if _, err := s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: third}, "anna", noon, joined); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: third}, "anna", noon, joined))
 		_ = rolloutOf(t, s)
-		equal(t, "keys", s.PartnerKeys(), map[partner.ID]partner.ID{firstKey: third, secondKey: third})
+		equal(t, s.PartnerKeys(), map[partner.ID]partner.ID{firstKey: third, secondKey: third}, "keys")
 	})
 }
 

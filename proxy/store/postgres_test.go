@@ -54,10 +54,10 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 		third = ids(claim(t, replicas[2], noon))
 	}
 	run(t, db, "SELECT pg_advisory_unlock("+held+")")
-	equal(t, "the second replica has", <-claimed, []string{"a2"})
+	equal(t, <-claimed, []string{"a2"}, "the second replica has")
 	must(t, <-replayed)
 	third = append(third, ids(claim(t, replicas[2], noon))...)
-	equal(t, "the third has beside it", third, nil)
+	equal(t, third, nil, "the third has beside it")
 }
 
 // A change of counts waits while another replica adds to them, without a deadlock.
@@ -108,7 +108,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			for _, c := range countsOf(t, first, "1", "") {
 				data = append(data, string(c.Data))
 			}
-			equal(t, "the counts", data, test.want)
+			equal(t, data, test.want, "the counts")
 		})
 	}
 }

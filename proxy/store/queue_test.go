@@ -28,9 +28,9 @@ func TestR31_OneHostDelaysNoOther(t *testing.T) {
 			}
 			return byHost
 		}
-		equal(t, "with two under way", count(map[string]int{"slow.example.com": 2}), map[string]int{"slow.example.com": 1, "one.example.com": 1})
-		equal(t, "with three under way", count(map[string]int{"slow.example.com": 3}), map[string]int{})
-		equal(t, "with none under way", count(nil), map[string]int{"slow.example.com": 3})
+		equal(t, count(map[string]int{"slow.example.com": 2}), map[string]int{"slow.example.com": 1, "one.example.com": 1}, "with two under way")
+		equal(t, count(map[string]int{"slow.example.com": 3}), map[string]int{}, "with three under way")
+		equal(t, count(nil), map[string]int{"slow.example.com": 3}, "with none under way")
 	})
 }
 
@@ -55,8 +55,8 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 			}
 			return by
 		}
-		equal(t, "with two under way", count(map[string]int{string(partner.Of("many")): 2}), map[partner.ID]int{partner.Of("many"): 3, partner.Of("one"): 1})
-		equal(t, "with five under way", count(map[string]int{string(partner.Of("many")): 5}), map[partner.ID]int{})
-		equal(t, "with none under way", count(nil), map[partner.ID]int{partner.Of("many"): 5})
+		equal(t, count(map[string]int{string(partner.Of("many")): 2}), map[partner.ID]int{partner.Of("many"): 3, partner.Of("one"): 1}, "with two under way")
+		equal(t, count(map[string]int{string(partner.Of("many")): 5}), map[partner.ID]int{}, "with five under way")
+		equal(t, count(nil), map[partner.ID]int{partner.Of("many"): 5}, "with none under way")
 	})
 }

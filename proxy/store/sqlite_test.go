@@ -45,13 +45,11 @@ func TestFileKeepsAllRows(t *testing.T) {
 		"Bind": func() error { _, err := first.Bind(t.Context(), address("a2", "b")); return err }(), "Ping": first.Ping(t.Context()),
 		"Address": func() error { _, err := first.Address(t.Context(), "a1"); return err }(),
 	} {
-		if !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s of a closed store: %v", what, err)
-		}
+		fails(t, store.ErrClosed, what)(err)
 	}
 	second := open(t, "sqlite:"+file)
-	equal(t, "the callback", get(t, second, "c1"), want)
-	equal(t, "the address", bound(t, second, "a1"), []string{"a1"})
+	equal(t, get(t, second, "c1"), want, "the callback")
+	equal(t, bound(t, second, "a1"), []string{"a1"}, "the address")
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -83,9 +81,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 				for what, err := range map[string]error{
 					"Accept": accepted, "Bind": taken, "Ping": s.Ping(t.Context()), "Address": found,
 				} {
-					if !errors.Is(err, store.ErrReplaced) {
-						t.Errorf("%s: %v", what, err)
-					}
+					fails(t, store.ErrReplaced, what)(err)
 				}
 				if fresh {
 					t.Error("it was acknowledged")
@@ -119,9 +115,7 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 					t.Errorf("Accept again = %v, %v", fresh, err)
 				}
 			}
-			if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:") + suffixes[0]); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is there again: %v", suffixes[0], err)
-			}
+			fails(t, os.ErrNotExist, suffixes[0])(os.Stat(strings.TrimPrefix(url, "sqlite:") + suffixes[0]))
 		})
 	}
 }
@@ -144,14 +138,12 @@ func TestFullDisk(t *testing.T) {
 	if full == nil || !strings.Contains(full.Error(), "full") || len(kept) < 10 {
 		t.Fatalf("after %d: %v", len(kept), full)
 	}
-	if _, err := s.Bind(t.Context(), store.Address{ID: "a", URL: strings.Repeat("x", 9000), Created: noon}); err == nil {
-		t.Error("an address found room")
-	}
+	fails(t, "", "an address found room")(s.Bind(t.Context(), store.Address{ID: "a", URL: strings.Repeat("x", 9000), Created: noon}))
 	there := func() {
 		t.Helper()
 		all, err := onePage(t, s, store.Filter{Limit: 1000})
 		must(t, err)
-		equal(t, "there", ids(all), kept)
+		equal(t, ids(all), kept, "there")
 	}
 	there()
 	must(t, s.Close())
@@ -189,9 +181,7 @@ func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 		if err := s.Close(); err != nil { // the log is carried over into the file
 			t.Fatal(err)
 		}
-		if large := size() > 500_000; large != (state == store.Waiting) {
-			t.Errorf("with callbacks %s it has %d bytes", state, size())
-		}
+		equal(t, size() > 500_000, (state == store.Waiting), state, size())
 	}
 }
 
@@ -211,21 +201,15 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 		})
 	}
 	senders.Wait()
-	if err := s.Ping(t.Context()); err == nil {
-		t.Error("it is said to work")
-	}
-	if _, err := s.Address(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("reading: %v", err)
-	}
+	fails(t, "", "it is said to work")(s.Ping(t.Context()))
+	fails(t, store.ErrNotFound, "reading")(s.Address(t.Context(), "a"))
 	run(t, other, "ROLLBACK")
 	accept(t, s, callback("c0", "b"))
 
 	second := proxytest.SQLite(t)
 	other = raw(t, second)
 	run(t, other, "BEGIN EXCLUSIVE")
-	if _, err := store.OpenSmall(t.Context(), second, 0); err == nil || !strings.Contains(err.Error(), "another process has it locked") {
-		t.Errorf("opening: %v", err)
-	}
+	fails(t, "another process has it locked", "opening")(store.OpenSmall(t.Context(), second, 0))
 	run(t, other, "ROLLBACK")
 	openSmall(t, second, 0)
 }
@@ -239,8 +223,8 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 		accept(t, s, callback(fmt.Sprint("c", i), fmt.Sprint(i)))
 	}
 	claimed := claim(t, first, noon)
-	equal(t, "the first", ids(claimed), []string{"c0", "c1", "c2", "c3"})
-	equal(t, "the second", ids(claim(t, second, noon)), nil)
+	equal(t, ids(claimed), []string{"c0", "c1", "c2", "c3"}, "the first")
+	equal(t, ids(claim(t, second, noon)), nil, "the second")
 	must(t, first.Close())
 	finish(t, second, claimed[0], noon, store.Delivered)
 	accept(t, second, callback("c4", "4"))
@@ -266,18 +250,14 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 			go send(patient, "c3", stayed)
 			proxytest.Eventually(t, func() bool { return s.Waiting() == 3 }, nil)
 			cancel()
-			if err := <-gone; !errors.Is(err, context.Canceled) {
-				t.Errorf("the one that went: %v", err)
-			}
+			fails(t, context.Canceled, "the one that went")(<-gone)
 			release()
 			for range 2 {
 				must(t, <-stayed)
 			}
-			if _, err := s.Get(hasty, "c1"); !errors.Is(err, context.Canceled) {
-				t.Errorf("reading: %v", err)
-			}
-			equal(t, "c1 is", get(t, s, "c1").State, store.Waiting)
-			equal(t, "c3 is", get(t, s, "c3").State, store.Waiting)
+			fails(t, context.Canceled, "reading")(s.Get(hasty, "c1"))
+			equal(t, get(t, s, "c1").State, store.Waiting, "c1 is")
+			equal(t, get(t, s, "c3").State, store.Waiting, "c3 is")
 		})
 	}
 }

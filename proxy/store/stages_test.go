@@ -73,15 +73,15 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 		all, err := replicas[0].Audit(t.Context(), store.AuditFilter{Limit: 2 * changes})
 		must(t, err)
 		slices.Reverse(read)
-		equal(t, "what was read while it was written", read, all)
-		equal(t, "changes", len(all), changes)
+		equal(t, read, all, "what was read while it was written")
+		equal(t, len(all), changes, "changes")
 		from := ""
 		for i, c := range slices.Backward(all) {
-			equal(t, "the revision", c.Revision, noon.UnixMilli()+int64(changes-1-i))
-			equal(t, "from", c.From, from)
+			equal(t, c.Revision, noon.UnixMilli()+int64(changes-1-i), "the revision")
+			equal(t, c.From, from, "from")
 			from = c.To
 		}
-		equal(t, "the stage", rolloutOf(t, replicas[1]).Stages[0].Stage, from)
+		equal(t, rolloutOf(t, replicas[1]).Stages[0].Stage, from, "the stage")
 	})
 }
 
@@ -124,7 +124,7 @@ func TestAuditFilters(t *testing.T) {
 			for _, e := range log {
 				got = append(got, e.Subject)
 			}
-			equal(t, fmt.Sprintf("%+v", c.filter), strings.Join(got, " "), c.want)
+			equal(t, strings.Join(got, " "), c.want, fmt.Sprintf("%+v", c.filter))
 		}
 	})
 }
@@ -173,5 +173,5 @@ func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	}
 	first, err := s.FirstSeen(t.Context(), partner.Of("one"))
 	must(t, err)
-	equal(t, "first seen", first, noon)
+	equal(t, first, noon, "first seen")
 }

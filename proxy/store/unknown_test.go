@@ -14,9 +14,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 	t.Helper()
 	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, at, until)
 	must(t, err)
-	if _, err := s.Complete(t.Context(), c, store.Succeeded, at); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(s.Complete(t.Context(), c, store.Succeeded, at))
 }
 
 // shows records a read at an upstream that shows a bill.
@@ -57,9 +55,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		must(t, err)
 		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
 		must(t, err)
-		if _, err := s.Complete(t.Context(), c, store.Unknown, noon); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(s.Complete(t.Context(), c, store.Unknown, noon))
 		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
 		must(t, s.Close())
 		db := raw(t, url)
@@ -69,8 +65,8 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		must(t, db.Close())
 		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
 		must(t, err)
-		equal(t, "listed", listed(list), []string{"b1 bill.create"})
-		equal(t, "all", all, 1)
-		equal(t, "the read", list[0].Write.Read, store.Reading{Finding: "not asked"})
+		equal(t, listed(list), []string{"b1 bill.create"}, "listed")
+		equal(t, all, 1, "all")
+		equal(t, list[0].Write.Read, store.Reading{Finding: "not asked"}, "the read")
 	})
 }

@@ -50,10 +50,10 @@ func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 			var rows, urls int
 			must(t, db.QueryRow("SELECT count(*), count(DISTINCT url) FROM billbridge_upstreams WHERE name < 'd'").
 				Scan(&rows, &urls))
-			equal(t, "of three", rows, 3)
-			equal(t, "different URLs", urls, 1)
+			equal(t, rows, 3, "of three")
+			equal(t, urls, 1, "different URLs")
 			must(t, db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows))
-			equal(t, "all", rows, 4)
+			equal(t, rows, 4, "all")
 			_ = db.Close()
 		}
 	})

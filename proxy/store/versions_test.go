@@ -33,13 +33,11 @@ func TestStoresOfEveryVersion(t *testing.T) {
 			url, dir := proxytest.SQLite(t), t.TempDir()
 			unpack(t, file+".db.gz", url[len("sqlite:"):])
 			backup := filepath.Join(dir, "backup.db")
-			if _, err := store.Backup(t.Context(), url, backup, nil); err != nil {
-				t.Fatal(err)
-			}
-			equal(t, "the version before", versionOf(t, url), v)
+			works(t)(store.Backup(t.Context(), url, backup, nil))
+			equal(t, versionOf(t, url), v, "the version before")
 			useStoreOfVersion(t, url, v)
 			must(t, os.Rename(backup, url[len("sqlite:"):]))
-			equal(t, "the version after going back", versionOf(t, url), v)
+			equal(t, versionOf(t, url), v, "the version after going back")
 			useStoreOfVersion(t, url, v)
 		})
 		t.Run(fmt.Sprintf("postgres/%d", v), func(t *testing.T) {
@@ -52,7 +50,7 @@ func TestStoresOfEveryVersion(t *testing.T) {
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Fatalf("pg_restore: %v\n%s", err, out)
 			}
-			equal(t, "the version", versionOf(t, at), v)
+			equal(t, versionOf(t, at), v, "the version")
 			useStoreOfVersion(t, at, v)
 		})
 	}

@@ -40,20 +40,14 @@ func TestStepOfAWaveIsMadeOnce(t *testing.T) {
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		must(t, newTestWave(t, s, "autumn", "k", "l"))
-		if err := newTestWave(t, s, "winter", "l", "m"); !errors.Is(err, store.ErrInWave) {
-			t.Error(err)
-		}
-		if err := newTestWave(t, s, "autumn", "m"); !errors.Is(err, store.ErrInWave) {
-			t.Error(err)
-		}
+		fails(t, store.ErrInWave)(newTestWave(t, s, "winter", "l", "m"))
+		fails(t, store.ErrInWave)(newTestWave(t, s, "autumn", "m"))
 		lead, err := s.Lead(t.Context(), "one", -1)
 		must(t, err)
-		equal(t, "the holder", lead.Holder, "one")
+		equal(t, lead.Holder, "one", "the holder")
 		refused := func(why string, step store.WaveStep) {
 			t.Helper()
-			if _, err := s.StepWave(t.Context(), step); !errors.Is(err, store.ErrState) {
-				t.Errorf("%s: %v", why, err)
-			}
+			fails(t, store.ErrState, why)(s.StepWave(t.Context(), step))
 		}
 		refused("another gateway has the lead", stepOf(t, s, "two", true))
 		old := stepOf(t, s, "one", true)
@@ -81,14 +75,14 @@ func TestStepOfAWaveIsMadeOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		equal(t, "steps", made.Load(), 1)
+		equal(t, made.Load(), 1, "steps")
 		log, err := s.Audit(t.Context(), store.AuditFilter{Partner: partner.Of("k"), Limit: 9})
 		must(t, err)
-		equal(t, "entries", len(log), 2) // with the step back
-		equal(t, "evidence", log[0].Evidence, "PASS")
+		equal(t, len(log), 2, "entries") // with the step back
+		equal(t, log[0].Evidence, "PASS", "evidence")
 		waves, err := s.Waves(t.Context(), false)
 		must(t, err)
-		equal(t, "the last step", waves[0].Stepped, noon.Add(time.Minute))
+		equal(t, waves[0].Stepped, noon.Add(time.Minute), "the last step")
 
 		// A beat that has not changed is one that nobody renews.
 		if other, err := s.Lead(t.Context(), "two", lead.Beat-1); err != nil || other.Holder != "one" {
@@ -106,12 +100,10 @@ func TestStepOfAWaveIsMadeOnce(t *testing.T) {
 
 		// Its partners can be in another wave when it has ended.
 		must(t, s.SetWave(t.Context(), store.Wave{Name: "autumn", State: store.WaveEnded, By: "b", Since: noon}, store.WaveRunning))
-		if err := s.SetWave(t.Context(), store.Wave{Name: "autumn", State: store.WavePaused, By: "b", Since: noon}, store.WaveRunning); !errors.Is(err, store.ErrState) {
-			t.Error(err)
-		}
+		fails(t, store.ErrState)(s.SetWave(t.Context(), store.Wave{Name: "autumn", State: store.WavePaused, By: "b", Since: noon}, store.WaveRunning))
 		must(t, newTestWave(t, s, "winter", "l", "m"))
 		in, err := s.InWaves(t.Context())
 		must(t, err)
-		equal(t, "partners in waves", fmt.Sprint(len(in), " ", in[partner.Of("l")]), "2 winter")
+		equal(t, fmt.Sprint(len(in), " ", in[partner.Of("l")]), "2 winter", "partners in waves")
 	})
 }

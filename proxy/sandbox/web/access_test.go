@@ -174,13 +174,9 @@ func TestAPartnerChangesOnlyItself(t *testing.T) {
 		}
 	}
 	for _, path := range []string{r.number("bill.read", "PAID"), "/desk/bill?bill=PAID", "/desk/bill?bill=PAID&partner=" + r.idOf(demoKey), "/desk/bill?bill=PAID&partner=" + r.idOf(hanaKey)} {
-		if status, _ := v.get(path); status != http.StatusNotFound {
-			t.Errorf("%s: %d", path, status)
-		}
+		gives(t, http.StatusNotFound, path)(v.get(path))
 	}
-	if after := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges())); after != before {
-		t.Errorf("something has changed:\n%s\n%s", before, after)
-	}
+	equal(t, fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges())), before, "something has changed")
 }
 
 // The only partner of a sandbox is not its operator: calls with unknown keys and the clock are not its own.
@@ -223,9 +219,7 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 	if res, err := http.DefaultClient.Do(req); err != nil || res.StatusCode != http.StatusForbidden {
 		t.Errorf("DNS rebinding: %v %v", res, err)
 	}
-	if after := fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges())); after != before {
-		t.Errorf("something has changed:\n%s\n%s", before, after)
-	}
+	equal(t, fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges())), before, "something has changed")
 }
 
 // With a control token every page needs a sign-in: that of the operator shows everything. A session ends with its partner.
@@ -258,9 +252,7 @@ func TestSignIn(t *testing.T) {
 	}
 	hana := nobody
 	must(t, r.RemovePartner(hanaKey))
-	if status, _ := hana.get("/desk/calls"); status != http.StatusSeeOther {
-		t.Errorf("a session of a partner that was removed: %d", status)
-	}
+	gives(t, http.StatusSeeOther, "a session of a partner that was removed")(hana.get("/desk/calls"))
 	all := r.visitor(operator)
 	_, body := all.get("/desk/calls")
 	for _, text := range []string{"OF-HANA", "UNPAID", "UNKNOWN", "Hana"} {
@@ -270,9 +262,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the clock: %d", res.StatusCode)
 	}
 	all.post("/sign-out", "")
-	if status, _ := all.get("/desk/calls"); status != http.StatusSeeOther {
-		t.Errorf("after signing out: %d", status)
-	}
+	gives(t, http.StatusSeeOther, "after signing out")(all.get("/desk/calls"))
 }
 
 // The control API is where it was.
@@ -341,9 +331,7 @@ func TestWrongControlTokensAreSlowedDown(t *testing.T) {
 			})
 		}
 		flood.Wait()
-		if n := busy.Load(); n != 20-pages.MaxGuesses {
-			t.Errorf("%d are refused at once", n)
-		}
+		equal(t, busy.Load(), 20-pages.MaxGuesses, "are refused at once")
 	})
 }
 

@@ -54,9 +54,7 @@ func TestBillIsChanged(t *testing.T) {
 			has(t, page, "PAYMENT_004", "the failed payment")
 		case "expire":
 			has(t, page, b.ExpireDt, "the last day")
-			if err := r.Pay(demoKey, bill); err == nil {
-				t.Error("an expired bill was paid")
-			}
+			fails(t, "", "an expired bill was paid")(r.Pay(demoKey, bill))
 		case "cancel":
 			has(t, page, "cancelled, approval number", "the history")
 			has(t, page, "cancelled (C)", "the callback of the cancel")
@@ -97,13 +95,9 @@ func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
 			if res, body := v.post("/desk/scenarios/"+name, form); res.StatusCode != http.StatusSeeOther {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
-			if code := r.call("create", hanaKey, "OF-HANA", nil); code != "0000" {
-				t.Errorf("the call of another partner: %s", code)
-			}
+			equal(t, r.call("create", hanaKey, "OF-HANA", nil), "0000", "the call of another partner")
 			must(t, r.Pay(hanaKey, "OF-HANA"))
-			if code := r.call("create", demoKey, "FIRST", nil); code != want.code {
-				t.Errorf("the call: %q", code)
-			}
+			equal(t, r.call("create", demoKey, "FIRST", nil), want.code, "the call")
 			_ = r.Pay(demoKey, "FIRST") // there may be no bill
 			of := func(bill string) (list []sandbox.Exchange) {
 				for _, x := range r.Exchanges() {
@@ -121,9 +115,7 @@ func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
 			if faults := r.Faults(); len(faults) != 0 {
 				t.Errorf("the scenario is still on: %+v", faults)
 			}
-			if code := r.call("create", demoKey, "SECOND", nil); code != "0000" {
-				t.Errorf("the next call: %q", code)
-			}
+			equal(t, r.call("create", demoKey, "SECOND", nil), "0000", "the next call")
 			if !strings.HasPrefix(name, "callback_l") && name != "callback_order" {
 				has(t, fmt.Sprint(r.Exchanges()), name, "the log names the scenario")
 			}
@@ -153,19 +145,13 @@ func TestScenarioForAMinute(t *testing.T) {
 	form := "partner=1&for=minute"
 	v.post("/desk/scenarios/maintenance", form)
 	for range 3 {
-		if code := r.call("read", demoKey, "X", nil); code != "MAINTAINED_METHOD" {
-			t.Errorf("within the minute: %s", code)
-		}
+		equal(t, r.call("read", demoKey, "X", nil), "MAINTAINED_METHOD", "within the minute")
 	}
-	if code := r.call("read", hanaKey, "X", nil); code != "BILL_003" {
-		t.Errorf("another partner: %s", code)
-	}
+	equal(t, r.call("read", hanaKey, "X", nil), "BILL_003", "another partner")
 	_, page := v.get("/desk/scenarios?partner=1")
 	has(t, page, `id="off"`, "a scenario is on")
 	must(t, r.SetClock(r.Now().Add(time.Minute)))
-	if code := r.call("read", demoKey, "X", nil); code != "BILL_003" {
-		t.Errorf("after the minute: %s", code)
-	}
+	equal(t, r.call("read", demoKey, "X", nil), "BILL_003", "after the minute")
 	if _, page := v.get("/desk/scenarios?partner=1"); strings.Contains(page, `id="off"`) {
 		t.Error("the page says that the scenario is on")
 	}
@@ -208,13 +194,9 @@ func TestClockIsSet(t *testing.T) {
 	ahead := func() time.Duration { return time.Until(r.Now()).Round(time.Minute) }
 	v.post("/desk/clock", "advance=25h")
 	v.post("/desk/clock", "advance=1h")
-	if got := ahead(); got != 26*time.Hour {
-		t.Errorf("advanced: %v", got)
-	}
+	equal(t, ahead(), 26*time.Hour, "advanced")
 	v.post("/desk/clock", "advance=")
-	if got := ahead(); got != 0 {
-		t.Errorf("reset: %v", got)
-	}
+	equal(t, ahead(), 0, "reset")
 }
 
 // The operation of a scenario is chosen, and an unknown one is refused with the reason. Every scenario of the page has a test.
@@ -223,12 +205,8 @@ func TestScenarioIsForAnOperation(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	v := r.visitor("")
 	v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.read")
-	if code := r.call("create", demoKey, "FIRST", nil); code != "0000" {
-		t.Errorf("another operation: %q", code)
-	}
-	if code := r.call("read", demoKey, "FIRST", nil); code != "" {
-		t.Errorf("the operation: %q", code)
-	}
+	equal(t, r.call("create", demoKey, "FIRST", nil), "0000", "another operation")
+	equal(t, r.call("read", demoKey, "FIRST", nil), "", "the operation")
 	if res, body := v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x"); res.StatusCode != http.StatusConflict || !strings.Contains(body, "bill.x") {
 		t.Errorf("an unknown operation: %d", res.StatusCode)
 	}

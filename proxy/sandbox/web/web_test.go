@@ -26,7 +26,16 @@ const (
 	hostile   = `<b onclick="x">`
 )
 
-var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
+
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}
 
 func TestMain(m *testing.M) {
 	code := proxytest.Tests{M: m}.Run()
