@@ -213,10 +213,10 @@ func declaredTests(t *testing.T) map[string]bool {
 	return declared
 }
 
-// Tests that a README or SECURITY.md names exist, and so do the tests in files of the store's calls that it names.
+// Tests that a README or SECURITY.md names exist, and so do the tests of files with calls that it names.
 func TestReadmesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
-	titles, title := "", regexp.MustCompile("`TestCalls`([^|]*)")
+	title, titles := regexp.MustCompile("`Test(?:Calls|OperatorDecisions)`([^|]*)"), string(proxytest.ReadFile(t, filepath.Join(module, "proxy/operate/testdata/decisions.txt")))
 	files, err := filepath.Glob(filepath.Join(module, "proxy/store/testdata/calls/*.txt"))
 	must(t, err)
 	for _, file := range files {
@@ -233,7 +233,7 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 			}
 			for _, of := range title.FindAllStringSubmatch(line, -1) {
 				if text := strings.TrimSpace(of[1]); !strings.Contains(titles, "== "+strings.Trim(text, "()")+"\n") {
-					t.Errorf("%s:%d: no test of the store's calls is named %s", file, i+1, text)
+					t.Errorf("%s:%d: no test of a file is named %s", file, i+1, text)
 				}
 			}
 		}

@@ -9,30 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 
 	"billbridge/proxy/store"
 )
-
-// Without a store only the config sets stages.
-func TestOperatorWithoutStore(t *testing.T) {
-	t.Parallel()
-	d := newTestOperator(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
-	w := d.ask("GET", "/rollout")
-	if want := `{"old":"legacy","new":"fresh","bills":"shared","split":"bill","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
-		t.Errorf("%s", w.Body)
-	}
-	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>"); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {
-		t.Errorf("%+v", got)
-	}
-	d.denies(400, "GET", "/rollout?partner=<k:12>", "without a store a partner is named by all 64 digits")
-	for _, target := range []string{"POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
-		method, path, _ := strings.Cut(target, " ")
-		d.denies(409, method, path, "the config has no store")
-	}
-	d.denies(409, "GET", "/audit", "there is no audit log: it is in the store")
-}
 
 // While the store is unreachable, calls report this and change nothing.
 func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
@@ -46,15 +26,6 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	}
 	if d.logs.Len() > 0 {
 		t.Errorf("%s", &d.logs)
-	}
-}
-
-// A report lists the fields that may differ.
-func TestReportOfIgnoredFields(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
-	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
-		t.Errorf("%+v", r)
 	}
 }
 

@@ -111,6 +111,14 @@ func (d *testOperator) counted(word string) {
 	case "errors":
 		d.ends("k", "bill.create", evidence.Old, n, fine)
 		d.ends("k", "bill.create", evidence.New, n, evidence.End{Code: "ERROR"})
+	case "read-back":
+		d.readsBack("k", n, 5)
+	case "unpaid":
+		d.readsBack("k", n, 0)
+	case "only-old":
+		for i := range n {
+			d.Router.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
+		}
 	case "fine":
 		d.ends("k", "bill.create", evidence.New, n, fine)
 	case "cancelled":
@@ -152,35 +160,6 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 	}
 }
 
-// Recent calls that a backend cannot carry are a reason against sending more calls there.
-func TestCallsThatTheTargetCannotCarry(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	d.seen("k", time.Hour)
-	d.seen("else", time.Hour)
-	d.proves("k")
-	set := "/rollout/stage?by=a&partner=<k>&stage="
-	d.change(set + "new")
-	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
-	text := "\n  <k:12>: legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
-	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=<k>"} {
-		d.refuses(back, text)
-	}
-	if c := d.change("/rollout/stop?by=a&force=<all>"); !c.Forced || c.Action != "stop" {
-		t.Errorf("%+v", c)
-	}
-	d.change("/rollout/resume?by=a")
-	d.unforced(set + "canary&percent=100&force=false") // no bill moves back
-	d.later.Add(int64(35 * 24 * time.Hour))
-	d.unforced(set + "old")
-	// The partner is at the old backend already: the kill switch changes nothing for it.
-	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
-	d.unforced("/rollout/stop?by=a")
-	d.change("/rollout/resume?by=a")
-	d.change("/rollout/restored?by=a")
-	d.refuses("/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again while fresh does not answer, will be created at legacy too")
-}
-
 // The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.
 func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	t.Parallel()
@@ -199,47 +178,6 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
 		t.Errorf("the report is of this one: %+v", r)
 	}
-}
-
-// A partner with a stage of its own is no reason against a change of the default.
-func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	for _, key := range []string{"k", "own"} {
-		d.seen(key, time.Hour)
-	}
-	d.proves("k")
-	d.compares("own", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
-	d.change("/rollout/stage?by=a&stage=old&partner=<own>")
-	d.unforced("/rollout/stage?by=a&stage=new&partner=default")
-}
-
-// Without evidence, a later stage for all partners needs force.
-func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
-	t.Parallel()
-	for _, stage := range []string{"new", "drained"} {
-		d := operatorInMemory(t, separate)
-		set := "/rollout/stage?by=a&partner=default&stage="
-		d.refuses(set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
-		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
-			d.change(set + stage)
-		}
-		d.change(set + "canary&percent=5")
-		d.forced(set + stage + "&force=<all>")
-	}
-}
-
-// A reset of a FAIL needs force.
-func TestResetOfAFailNeedsForce(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	d.seen("k", time.Hour)
-	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
-	for _, who := range []string{hash("k"), "all"} {
-		d.refuses("/rollout/reset?by=a&partner="+who, "<k:12>: bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
-	}
-	d.forced("/rollout/reset?by=a&force=<all>&partner=<k>")
-	d.unforced("/rollout/reset?by=a&partner=all")
 }
 
 // One difference in an exact field of any partner holds back every move to the same backend, until it is reset or overridden by name,
@@ -336,51 +274,5 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 			}
 			d.refuses("/rollout/next?by=a&partner=<k>", "[verdict]")
 		})
-	}
-}
-
-// After a reset a partner in new collects what drained needs: its new bills are read back. No bill is created at the old backend any more,
-// so its codes cannot be compared.
-func TestDrainedIsReachedAfterAReset(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	d.seen("k", time.Hour)
-	d.proves("k")
-	next := "/rollout/next?by=a&partner=<k>"
-	d.change("/rollout/stage?by=a&stage=new&partner=<k>")
-	d.change("/rollout/reset?by=a&partner=<k>")
-	d.refuses(next, "no bill was created at the new backend")
-	for i := range 100 {
-		d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
-	}
-	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
-	d.ends("k", "bill.create", evidence.New, 98, fine)
-	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "BILL_007"})
-	d.refuses(next, "bill.create by calls is INCONCLUSIVE")
-	d.ends("k", "bill.create", evidence.New, 1, fine)
-	if c := d.change(next); c.To != "drained" || c.Forced {
-		t.Errorf("%+v", c)
-	}
-}
-
-// A partner whose bills were never paid in canary proves nothing about payments. An operator can declare that they are not paid.
-func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
-	t.Parallel()
-	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
-		d := operatorInMemory(t, config)
-		d.seen("k", time.Hour)
-		d.ends("k", "bill.create", evidence.Old, 100, fine)
-		d.ends("k", "bill.create", evidence.New, 100, fine)
-		for i := range 100 {
-			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
-		}
-		set := "/rollout/stage?by=a&partner=<k>&stage="
-		d.change(set + "canary&percent=10")
-		d.change(set + "canary&percent=50")
-		if held {
-			d.refuses(set+"new", "give force=paid. Reasons:\n  <k:12>: bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
-		}
-		c := d.change(set + "new&force=paid")
-		equal(t, c.Forced, held, c)
 	}
 }

@@ -138,38 +138,3 @@ func TestTableVersion(t *testing.T) {
 	}
 	equal(t, len(versions), 4, versions)
 }
-
-// The report of one partner says what the next stage waits for, in every stage.
-func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	report := func(of string) string {
-		t.Helper()
-		var text bytes.Buffer
-		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).Write(&text, "text"))
-		return text.String()
-	}
-	d.seen("k", time.Minute)
-	const title = "WHAT THE NEXT STAGE WAITS FOR"
-	says := func(want ...string) {
-		t.Helper()
-		text := report("?partner=" + hash("k"))
-		for _, one := range want {
-			has(t, text, filled(one), one)
-		}
-	}
-	says("  2026-11-21T03:33:56Z, settling until 2026-11-21T03:48:56Z  ", title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
-	d.later.Store(int64(time.Hour))
-	says("\nNothing blocks the next stage, canary 10 %.\n", "\nNothing was compared or counted yet.\n")
-	d.change("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")
-	d.owns("k", "legacy", 2, 0, 0)
-	d.ends("k", "bill.create", evidence.Old, 3, fine)
-	says(title, "\ndrained     open_bills  bills that may still be open at legacy: 2, ",
-		"\ndrained     verdict     <k:12>: no bill was created at the new backend by canary and read back yet\n",
-		"\nNo comparisons yet; calls counted: 3.\n")
-	lacks(t, report(""), title, "the report of all partners has no next stage")
-	d.change("/rollout/stage?by=a&stage=drained&force=<all>&partner=<k>")
-	if text := report("?partner=" + hash("k")); strings.Contains(text, "next stage") || strings.Contains(text, title) {
-		t.Errorf("drained is the last stage:\n%s", text)
-	}
-}

@@ -170,31 +170,6 @@ func TestEffectOfAPercentage(t *testing.T) {
 	}
 }
 
-// The effect of the default is about partners that follow it, and a bill counts for a day.
-func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	for _, key := range []string{"k", "follows"} {
-		d.seen(key, time.Hour)
-		d.Router.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
-	}
-	byDefault := func() *operate.Effect {
-		return d.change("/rollout/stage?by=a&force=<all>&stage=canary&percent=7&partner=default").Effect
-	}
-	if got := byDefault(); got.Bills != 2 || got.Merchants != 2 {
-		t.Errorf("%+v, want 2 bills of 2 merchants", got)
-	}
-	d.percent(5)
-	equal(t, byDefault().Bills, 1, "want the one bill of the partner that follows the default")
-	if got := answers[operate.Status](d, "GET", "/rollout"); got.Default.Effect == nil || got.Default.Effect.Bills != 1 || got.Partners[0].Effect == nil {
-		t.Errorf("%+v", got)
-	}
-	d.later.Store(int64(20 * time.Hour))
-	equal(t, byDefault().Bills, 1, "after 20 hours")
-	d.later.Store(int64(24 * time.Hour))
-	equal(t, byDefault().Bills, 0, "after a day")
-}
-
 // If the counts cannot be read, the status is shown without the effect.
 func TestStatusWithoutCounts(t *testing.T) {
 	t.Parallel()
