@@ -216,7 +216,7 @@ func declaredTests(t *testing.T) map[string]bool {
 // Tests that a README or SECURITY.md names exist, and so do the tests of files with calls that it names.
 func TestReadmesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
-	title, titles := regexp.MustCompile("`Test(?:Calls|OperatorDecisions)`([^|]*)"), string(proxytest.ReadFile(t, filepath.Join(module, "proxy/operate/testdata/decisions.txt")))
+	title, titles := regexp.MustCompile("`Test(?:Calls|OperatorDecisions)`([^|]*)"), string(proxytest.ReadFile(t, filepath.Join(module, "proxy/operate/testdata/decisions/decisions.txt")))
 	files, err := filepath.Glob(filepath.Join(module, "proxy/store/testdata/calls/*.txt"))
 	must(t, err)
 	for _, file := range files {

@@ -156,7 +156,7 @@ type waveRun struct {
 // backends, and all partners get through. The output ends with a table. The pace is the fastest one, 1/s for each wave.
 func TestWavesUnderFaults(t *testing.T) {
 	if !proxytest.Long() {
-		t.Skip("it takes minutes: set BILLBRIDGE_LONG=1, as .ci/long does. TestWavePauses has each reason by itself")
+		t.Skip("it takes minutes: set BILLBRIDGE_LONG=1, as .ci/long does. TestOperatorDecisions has each reason by itself")
 	}
 	for _, with := range []struct {
 		name     string

@@ -20,53 +20,11 @@ func (d *testOperator) created(key string, backend evidence.Backend, bills int) 
 	}
 }
 
-// A row shows what its partner did, and what its next stage waits for.
-func TestPartnersShowTrafficAndNextStage(t *testing.T) {
+// The share of the new backend is of the bills, and there is none without a bill.
+func TestShareOfTheNewBackend(t *testing.T) {
 	t.Parallel()
-	d := operatorInMemory(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
-	d.seen("k", time.Hour)
-	d.seen("young", time.Minute)
-	d.created("k", evidence.Old, 50)
-	d.later.Add(int64(time.Hour))
-	d.created("k", evidence.Old, 2) // 23 hours before the last ones, in another hour
-	d.later.Add(int64(23*time.Hour + 20*time.Minute))
-	d.created("k", evidence.Old, 6)
-	d.created("k", evidence.New, 3)
-	d.Router.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003", Arrived: d.Now()})
-	must(t, d.Router.Counts().Flush(t.Context())) // the last call
-	d.later.Add(int64(time.Minute))
-	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
-	list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
-	if list.All != 2 || list.Number != 2 || list.Next != 0 || len(list.Partners) != 2 {
-		t.Fatalf("%+v", list)
-	}
-	row, last := list.Partners[0], noon.Add(24*time.Hour+20*time.Minute)
-	if row.Traffic.Since == nil || !row.Traffic.Since.Equal(noon) || row.Traffic.Last == nil || !row.Traffic.Last.Equal(last) {
-		t.Errorf("counted from %v to %v", row.Traffic.Since, row.Traffic.Last)
-	}
-	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text.String(), "no bill was created at the new backend by canary and read back yet") {
-		t.Errorf("it waits for %s: %+v", got, row.Step.Reasons)
-	}
-	row.Traffic.Since, row.Traffic.Last, row.Seen, row.Step.Reasons = nil, nil, nil, nil
-	at, percent := last.Add(time.Minute), 50
-	want := operate.PartnerRow{
-		PartnerStatus: operate.PartnerStatus{
-			Who: operate.Who{Partner: hash("k")[:12], Name: "Hana Clinic"}, Settled: true,
-			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
-		},
-		Traffic: operate.Traffic{Calls: 12, Bills: 9, AtNew: 3},
-		Step:    operate.Step{StageSetting: operate.StageSetting{Stage: "new"}, Ruling: evidence.Inconclusive},
-	}
-	equal(t, row, want)
-	equal(t, row.Traffic.Share(), 33, "a share of  %%")
-	one := answers[operate.PartnerList](d, "GET", "/rollout/partners?partner=<k:12>")
-	if one.All != 1 || one.Partners[0].Partner != hash("k")[:12] || one.Partners[0].Traffic.Bills != 9 {
-		t.Errorf("one partner: %+v", one)
-	}
-	young := list.Partners[1]
-	if young.Partner != hash("young")[:12] || !young.Default || young.Traffic.Share() != -1 || young.Step.String() != "canary 10 %" || young.Step.Ruling != "" || len(young.Step.Reasons) != 0 {
-		t.Errorf("%+v", young)
-	}
+	equal(t, operate.Traffic{Calls: 12, Bills: 9, AtNew: 3}.Share(), 33)
+	equal(t, operate.Traffic{Calls: 12}.Share(), -1)
 }
 
 // The verdict of a row is about the next stage alone. Each row below has the stage, what was counted in words of counted, the verdict for the
