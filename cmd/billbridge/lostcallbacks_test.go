@@ -66,6 +66,7 @@ func newToldPartner(t *testing.T) *toldPartner {
 // every bill exactly once, with the values that the lost callback had, also when the sandbox sends it later. The reads stay under the rate.
 func TestLostCallbacks(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	const rate = 100
 	n, kills, keys := proxytest.Size(300, 10_000), proxytest.Size(1, 6), []string{"k-one", "k-two", "k-three"}
 	p, b := newToldPartner(t), newCluster(t)
@@ -100,7 +101,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, sched
 	keyOf := func(i int) string { return keys[i%len(keys)] }
 	call := func(by *http.Client, to, path string, i int, bill string) {
 		t.Helper()
-		status, answer, err := post(t.Context(), by, to+path, fmt.Sprintf(`{"apiKey":%q,"member":"m","merchant":"s-%[1]s","bill":%s}`, keyOf(i), bill))
+		status, answer, err := post(ctx, by, to+path, fmt.Sprintf(`{"apiKey":%q,"member":"m","merchant":"s-%[1]s","bill":%s}`, keyOf(i), bill))
 		if err != nil || status != http.StatusOK || !strings.Contains(answer, `"code":"0000"`) {
 			t.Errorf("%s %s: %d %s, %v", path, bill, status, answer, err)
 		}
@@ -115,7 +116,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, sched
 		}
 		body := fmt.Sprintf(`{"apikey":%q,"member":"m","merchant":"s-%[1]s","bill":{"bill_id":%q,"price":"20000","product_nm":"x","member_nm":"x","phone":"01012345678","hash":%q,"callbackURL":"%s/%[2]s"}}`,
 			keyOf(i), bill, hash(bill+",01012345678,20000"), p.url)
-		if status, answer, err := post(t.Context(), client, clusterURL+"/if/bill/send", body); err != nil || status != http.StatusOK || !strings.Contains(answer, `"code":"0000"`) {
+		if status, answer, err := post(ctx, client, clusterURL+"/if/bill/send", body); err != nil || status != http.StatusOK || !strings.Contains(answer, `"code":"0000"`) {
 			t.Errorf("%s: %d %s, %v", bill, status, answer, err)
 		}
 	}
@@ -140,13 +141,12 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, sched
 		if !proxytest.Long() { // in the long form they expire by themselves, after up to a minute
 			db, err := sql.Open("sqlite", filepath.Join(b.folder, "bridge.db"))
 			must(t, err)
-			_, err = db.ExecContext(t.Context(), "UPDATE billbridge_addresses SET look = look - 60000 WHERE look IS NOT NULL")
-			must(t, err)
+			works(t)(db.ExecContext(ctx, "UPDATE billbridge_addresses SET look = look - 60000 WHERE look IS NOT NULL"))
 			must(t, db.Close())
 		}
 		g = b.start(t, config)
 		for i := range keys { // their keys are only in the memory of a gateway
-			status, answer, err := post(t.Context(), client, clusterURL+"/read/mapping", fmt.Sprintf(`{"apiKey":%q}`, keyOf(i)))
+			status, answer, err := post(ctx, client, clusterURL+"/read/mapping", fmt.Sprintf(`{"apiKey":%q}`, keyOf(i)))
 			if err != nil || status != http.StatusOK {
 				t.Errorf("%d %s, %v", status, answer, err)
 			}

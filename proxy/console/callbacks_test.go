@@ -252,24 +252,23 @@ func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 // Missing callbacks are listed with the reason why none was made, and one that was made from a read is marked.
 func TestMissingCallbacksAreListed(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	s := newStored(t, "memory:", nil)
 	s.hasNot("nothing is missing", s.page("/deliveries"), "Missing callbacks")
-	must(t, s.store.Prove(t.Context(), partner.Of("one")))
+	must(t, s.store.Prove(ctx, partner.Of("one")))
 	for bill, why := range map[string]string{"B1": "", "B2": "no_partner", hostile: hostile} {
-		_, err := s.store.Bind(t.Context(), store.Address{
+		works(t)(s.store.Bind(ctx, store.Address{
 			ID: bill, Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/", Created: s.now, Look: s.now,
-		})
-		must(t, err)
-		l, _, err := s.store.ClaimLook(t.Context(), partner.Of("one"), s.now)
+		}))
+		l, _, err := s.store.ClaimLook(ctx, partner.Of("one"), s.now)
 		must(t, err)
 		l.Shown, l.Since, l.Missing, l.Why = "paid", s.now, s.now, why
-		must(t, s.store.EndLook(t.Context(), l, time.Time{}))
+		must(t, s.store.EndLook(ctx, l, time.Time{}))
 	}
-	_, _, err := s.store.Accept(t.Context(), store.Callback{
+	works(t)(s.store.Accept(ctx, store.Callback{
 		ID: store.MadePrefix + "1", Address: "B3", Upstream: "old", Partner: partner.Of("one"), Bill: "B3", Form: "v2", URL: "http://127.0.0.1:1/", Host: "h", Order: "o", Says: "paid", Later: "paid",
 		Received: s.now,
-	}, time.Hour)
-	must(t, err)
+	}, time.Hour))
 	s.has("English", s.page("/deliveries"), "Missing callbacks", "<code>B1</code>", "callbacks.reconcile.deliver is off", "The read has no partner key.", `<span class="tag">made from a read</span>`)
 	s.has("the made one", s.page("/deliveries/"+store.MadePrefix+"1"), "This one has the values of a read of the bill.")
 	_, body := get(t, s, "/deliveries", "ko")

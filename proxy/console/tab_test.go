@@ -15,8 +15,7 @@ func hurry(p *browser.Tab) {
 	script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `((timeout) => {
 		window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args)
 	})(window.setTimeout)`}
-	_, err := chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script)
-	must(p.T, err)
+	works(p.T)(chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script))
 }
 
 // click follows the first link or button of main whose text is this one.

@@ -2,14 +2,9 @@ package console
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +27,7 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
 	must(t, err)
-	wanted := formats(t)
+	wanted := proxytest.Said(t, "say", "../../translate/*.go")
 	for _, about := range meanings(newConsole(t, Options{}).options.Config().Table) {
 		wanted[about] = 0
 	}
@@ -72,51 +67,6 @@ func meanings(table *translate.Table) (all []string) {
 		}
 	}
 	return all
-}
-
-// formats returns the formats in the sources of the table, with the number of their values.
-func formats(t *testing.T) map[string]int {
-	t.Helper()
-	all := map[string]int{}
-	for _, pattern := range []string{"../../translate/*.go"} {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: no file, %v", pattern, err)
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			must(t, err)
-			ast.Inspect(file, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "say" {
-					all[literal(t, call.Args[0])] = len(call.Args) - 1
-				}
-				return true
-			})
-		}
-	}
-	return all
-}
-
-// literal returns a text of the source.
-func literal(t *testing.T, e ast.Expr) string {
-	t.Helper()
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		must(t, err)
-		return text
-	case *ast.BinaryExpr:
-		return literal(t, e.X) + literal(t, e.Y)
-	}
-	t.Fatalf("the format of a text is not a literal: %T", e)
-	return ""
 }
 
 func TestTranslated(t *testing.T) {

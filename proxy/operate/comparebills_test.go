@@ -45,8 +45,7 @@ func (c *comparing) own(bill string, after time.Duration) {
 	c.t.Helper()
 	claim, err := c.store.Own(c.t.Context(), partner.Of("one"), bill, "legacy", noon, time.Time{})
 	must(c.t, err)
-	_, err = c.store.Complete(c.t.Context(), claim, store.Succeeded, noon.Add(after))
-	must(c.t, err)
+	works(c.t)(c.store.Complete(c.t.Context(), claim, store.Succeeded, noon.Add(after)))
 }
 
 const comparePath = "/rollout/compare?rate=100&partner="
@@ -108,8 +107,7 @@ func TestComparisonDoesNotSlowABackendDown(t *testing.T) {
 	for range 100 {
 		h.Observe(false, 9*time.Millisecond)
 	}
-	_, err := c.store.AddHours(t.Context(), []store.Hour{h})
-	must(t, err)
+	works(t)(c.store.AddHours(t.Context(), []store.Hour{h}))
 	c.took = [2]time.Duration{time.Second, 9 * time.Millisecond} // nothing is known of the old backend
 	if r := c.compare(""); r.Stopped != "" || r.Left != 0 {
 		t.Errorf("%+v", r)

@@ -87,6 +87,7 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 // call of an unknown key do not change them.
 func TestHoursCountOnce(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	hour := noon.Truncate(time.Hour)
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.Open(t, "sqlite:"+file)
@@ -96,9 +97,7 @@ func TestHoursCountOnce(t *testing.T) {
 	defer db.Close()
 	counted := func(want ...store.Hour) {
 		t.Helper()
-		hours, err := s.HoursOf(t.Context(), partner.Of("k"), hour.Add(-time.Hour))
-		must(t, err)
-		equal(t, hours, want)
+		gives(t, want)(s.HoursOf(ctx, partner.Of("k"), hour.Add(-time.Hour)))
 	}
 	fine := fine
 	fine.Arrived, fine.Took = hour.Add(59*time.Minute), time.Millisecond
@@ -108,9 +107,8 @@ func TestHoursCountOnce(t *testing.T) {
 	here.ends("invented", "bill.read", evidence.Old, 2, failed)
 	here.ends("k", "bill.read", evidence.Old, 1, evidence.End{Succeeded: true, Arrived: hour}) // the gateway refused it
 	for _, rename := range []string{"billbridge_hours RENAME TO hidden", "hidden RENAME TO billbridge_hours"} {
-		_, err := db.Exec("ALTER TABLE " + rename)
-		must(t, err)
-		if err := here.Router.Counts().Flush(t.Context()); (err != nil) != strings.HasSuffix(rename, "hidden") {
+		works(t)(db.Exec("ALTER TABLE " + rename))
+		if err := here.Router.Counts().Flush(ctx); (err != nil) != strings.HasSuffix(rename, "hidden") {
 			t.Errorf("%s: %v", rename, err)
 		}
 	}
@@ -121,11 +119,11 @@ func TestHoursCountOnce(t *testing.T) {
 	there.ends("k", "bill.create", evidence.New, 1, fine)
 	here.ends("k", "bill.create", evidence.New, 1, fine)
 	here.change("/rollout/reset?by=a&partner=all")
-	must(t, here.Router.Counts().Flush(t.Context()))
-	must(t, there.Router.Close(t.Context()))
+	must(t, here.Router.Counts().Flush(ctx))
+	must(t, there.Router.Close(ctx))
 	early.Calls, early.Took[0] = 5, 5
 	counted(early, late)
-	gives(t, [2]store.Sums{})(s.BackendSums(t.Context(), []partner.ID{partner.Of("invented")}, hour))
+	gives(t, [2]store.Sums{})(s.BackendSums(ctx, []partner.ID{partner.Of("invented")}, hour))
 }
 
 // If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.

@@ -39,6 +39,7 @@ func TestOperatorDecisions(t *testing.T) {
 
 // decisions makes the calls of one test of TestOperatorDecisions.
 func decisions(t *testing.T, url func(testing.TB) string) func(line string) []string {
+	ctx := t.Context()
 	begin := func(more string) *testWave {
 		return &testWave{testOperator: newTestOperator(t, proxytest.Open(t, url(t)), more)}
 	}
@@ -81,16 +82,16 @@ func decisions(t *testing.T, url func(testing.TB) string) func(line string) []st
 			works(t)(fmt.Sscan(rest, &words[0], &of[0], &of[1], &of[2]))
 			d.hours(words[0], of[0], of[1], of[2])
 		case "fail-over":
-			must(t, d.store.Restored(t.Context(), store.ByFailOver, d.Now()))
+			must(t, d.store.Restored(ctx, store.ByFailOver, d.Now()))
 		case "unknown":
-			must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
+			must(t, d.store.RecordUnknown(ctx, store.UnknownWrite{
 				Partner: partner.Of(words[0]), Bill: words[1], Operation: "bill.create", Upstream: "fresh", At: d.Now(),
 				Read: store.Reading{Finding: rollout.NotAsked},
 			}))
 		case "dismiss":
-			works(t)(d.store.DismissUnknown(t.Context(), partner.Of(words[0]), words[1], "b", d.Now()))
+			works(t)(d.store.DismissUnknown(ctx, partner.Of(words[0]), words[1], "b", d.Now()))
 		case "flush":
-			must(t, d.Router.Counts().Flush(t.Context()))
+			must(t, d.Router.Counts().Flush(ctx))
 		case "created":
 			n, _ = strconv.Atoi(words[2])
 			d.created(words[0], backends[words[1]], n)

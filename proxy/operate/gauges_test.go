@@ -17,10 +17,11 @@ import (
 // The gauges count partners by stage, also those that follow the default, and verdicts.
 func TestGauges(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
 	d := newTestOperator(t, s, separate)
 	registry := prometheus.NewRegistry()
-	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
+	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
 	must(t, err)
 	for _, key := range []string{"a", "b", "c", "d"} {
 		d.seen(key, time.Hour)
@@ -32,8 +33,8 @@ func TestGauges(t *testing.T) {
 	d.compares("a", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	d.compares("b", 1, evidence.Same)
 	answers[operate.Report](d, "GET", "/rollout/report")
-	must(t, r.SetGauges(t.Context()))
-	must(t, d.Router.SetGauges(t.Context()))
+	must(t, r.SetGauges(ctx))
+	must(t, d.Router.SetGauges(ctx))
 	equal(t, answers[operate.Status](d, "GET", "/rollout").Failing, 1, "partners with a FAIL: , want 1")
 	for name, want := range map[string]map[string]float64{
 		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
@@ -57,7 +58,7 @@ func TestGauges(t *testing.T) {
 	}
 	for _, creates := range []bool{true, false} {
 		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
-		works(t)(r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
+		works(t)(r.Route(ctx, call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
 	}
 	families, err := registry.Gather()
 	must(t, err)

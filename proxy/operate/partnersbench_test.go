@@ -40,8 +40,7 @@ func BenchmarkPartners(b *testing.B) {
 				percent := 10
 				m.Percent = &percent
 			}
-			_, err := d.Move(b.Context(), m)
-			must(b, err)
+			works(b)(d.Move(b.Context(), m))
 		}
 	}
 	for b.Loop() {
@@ -78,8 +77,7 @@ func BenchmarkWave(b *testing.B) {
 		if m.By, m.Partner, m.Force = "a", hash(fmt.Sprint("key", i)), rollout.ReasonKinds; m.Stage == rollout.StageCanary {
 			m.Percent = new(10)
 		}
-		_, err := d.Move(b.Context(), m)
-		must(b, err)
+		works(b)(d.Move(b.Context(), m))
 	}
 	b.Run("page", func(b *testing.B) {
 		for b.Loop() {

@@ -19,24 +19,25 @@ import (
 // stay unknown.
 func TestGaugesForSlowAlerts(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
 	d := newTestOperator(t, s, separate)
 	registry, now := prometheus.NewRegistry(), noon
-	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
+	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	must(t, err)
 	for target, stage := range map[string]string{"a": "shadow", "b": "canary&percent=5", "c": "old"} {
 		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)
 	}
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
-	must(t, s.Prove(t.Context(), partner.Of("a")))
+	must(t, s.Prove(ctx, partner.Of("a")))
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
 		w := store.UnknownWrite{
 			Partner: partner.Of("a"), Bill: bill, Operation: "bill.cancel", Upstream: "old", At: at, Read: store.Reading{Finding: rollout.NotAsked},
 		}
-		must(t, s.RecordUnknown(t.Context(), w))
+		must(t, s.RecordUnknown(ctx, w))
 	}
 	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
-	must(t, r.RecordProbe(t.Context(), partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
+	must(t, r.RecordProbe(ctx, partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
 	check := func(stopped, unmoved, unclear string) {
 		t.Helper()
 		want := "# HELP billbridge_rollout_partners_unmoved Partners in shadow or canary whose stage nobody has changed for 14 days.\n" +
@@ -51,14 +52,14 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(t, r.SetGauges(t.Context()))
+	must(t, r.SetGauges(ctx))
 	check("0", "0", "0")
 	now = noon.Add(15 * 24 * time.Hour)
-	must(t, s.Stop(t.Context(), "anna", now))
-	must(t, r.SetGauges(t.Context()))
+	must(t, s.Stop(ctx, "anna", now))
+	must(t, r.SetGauges(ctx))
 	check("1", "2", "1")
 	// A write that the ledger does not take is counted: it is in no list.
-	fails(t, "", "the write was recorded")(r.RecordUnknown(t.Context(), rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil))
+	fails(t, "", "the write was recorded")(r.RecordUnknown(ctx, rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil))
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
 		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"))
@@ -72,7 +73,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_waves"))
 	// While the store cannot be read, no alert ends, and none begins again: the gauges stay.
 	must(t, s.Close())
-	if r.SetGauges(t.Context()) == nil {
+	if r.SetGauges(ctx) == nil {
 		t.Error("the store was read")
 	}
 	check("1", "2", "1")

@@ -166,24 +166,25 @@ func TestHistoryOfAWave(t *testing.T) {
 func TestOneGatewayMakesTheSteps(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		w := newWave(t, proxytest.Open(t, url), "&each=60/m", "k", "l")
 		other := operate.NewWaves(w.Operator, "two")
 		w.after(0)
-		must(t, other.Step(t.Context()))
+		must(t, other.Step(ctx))
 		other.Waited(3 * time.Second)
-		must(t, other.Step(t.Context()))
-		must(t, w.runs.Step(t.Context())) // a beat
+		must(t, other.Step(ctx))
+		must(t, w.runs.Step(ctx)) // a beat
 		other.Waited(5 * time.Second)
-		must(t, other.Step(t.Context()))
+		must(t, other.Step(ctx))
 		if other.Leads() {
 			t.Error("two took over from a gateway that was at work")
 		}
 		other.Waited(5 * time.Second)
-		must(t, other.Step(t.Context()))
+		must(t, other.Step(ctx))
 		if !other.Leads() {
 			t.Error("two did not take over")
 		}
-		must(t, w.runs.Step(t.Context()))
+		must(t, w.runs.Step(ctx))
 		if w.runs.Leads() {
 			t.Error("one still makes the steps")
 		}

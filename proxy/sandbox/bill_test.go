@@ -32,7 +32,7 @@ func TestOnlyDocumentedStateChanges(t *testing.T) {
 				for _, callForm := range forms {
 					t.Run(strings.Join([]string{op, from, createForm, callForm}, "/"), func(t *testing.T) {
 						t.Parallel()
-						r := start(t, sandbox.Options{})
+						r := start(t)
 						life := map[string][]string{"W": {}, "F": {"pay"}, "C": {"pay", "cancel"}, "D": {"destroy"}}[from]
 						step := func(form, op string) string {
 							if op != "pay" {
@@ -77,7 +77,7 @@ func TestPaymentsRefused(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			r.createInState("W")
 			if _, err := r.PayWith(demoKey, billID, row.p); err == nil || !strings.Contains(err.Error(), row.want) || r.state() != "W" {
 				t.Errorf("%v, state %s", err, r.state())
@@ -119,7 +119,7 @@ func TestCreateRefusesAnExpiredBill(t *testing.T) {
 		}
 	}
 	// The service's clock counts, which a tester sets.
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	must(t, r.SetClock(dusk))
 	gives(t, "VALIDATION_001", "after the clock was set")(r.do(newCall("v2", "create").with("expireDt", "2026-03-31")))
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest/browser"
-	"billbridge/proxy/sandbox"
 
 	"github.com/chromedp/chromedp"
 )
@@ -94,7 +93,7 @@ func partnerSite(t *testing.T) string {
 func TestBrowserPays(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.issue(newCall("v2", "create").with("pageRedirectUrl", partnerSite(t)))
 
 	p.open(page)
@@ -140,7 +139,7 @@ func TestBrowserPays(t *testing.T) {
 func TestBrowserSignsUp(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.signUp(partnerSite(t))
 	p.open(page)
 	p.Picture("signup")

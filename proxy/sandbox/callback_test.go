@@ -99,7 +99,7 @@ func TestCallbackShowsWhatAReadShows(t *testing.T) {
 		for _, address := range []string{"of the bill", "of the registration", "of both"} {
 			t.Run(form+"/"+address, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				own, registered := newPartner(t, answerWith(200, successAnswer)), newPartner(t, answerWith(200, `{"code":"0000"}`))
 				create, want, notified := newCall(form, "create").with("callbackUrl", omitted{}), form, own
 				if address != "of the registration" {
@@ -228,7 +228,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPartner(t, row.answer)
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			r.must(newCall("v2", "create").with("callbackUrl", p.url))
 			must(t, r.Pay(demoKey, billID))
 			state := "delivered"
@@ -267,7 +267,7 @@ func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 func TestCallbackFollowsTheClock(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t, answerWith(200, "{}"))
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
 	must(t, r.Pay(demoKey, billID))
 	c := r.awaitCallback(billID, "waiting", 1)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // checkRows are calls: a state of the bill before, an operation, a changed field; and then the code, the checks that were made, and the
@@ -40,7 +38,7 @@ func TestLogHasTheChecks(t *testing.T) {
 	for _, row := range rowsOf(checkRows) {
 		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			if row[0] != "" {
 				r.createInState(row[0])
 			}
@@ -58,7 +56,7 @@ func TestLogHasTheChecks(t *testing.T) {
 			}
 		})
 	}
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	must(t, r.SetMaintenance(true))
 	r.do(newCall("v2", "read"))
 	if x := r.Exchanges()[0]; len(x.Checked) != 0 {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 const limit20, limit21 = "12345678901234567890", "123456789012345678901"
@@ -87,7 +85,7 @@ func TestCodes(t *testing.T) {
 			}
 			t.Run(form+"/"+call[0]+"/"+cells[0], func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				if state := call[len(call)-1]; state == "W" || state == "F" {
 					r.createInState(state)
 				}
@@ -159,7 +157,7 @@ a key of a number         | POST /bill/read          | 200 PARTNER_002    | {"ap
 // Requests that are not calls of the interface are answered with the envelope of their form.
 func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	rows := append(rowsOf(invalidRequests), [][]string{
 		{"broken UTF-8", "POST /bill/read", "200 VALIDATION_001", "{\"apiKey\":\"\xff\"}"},
 		{"deep", "POST /bill", "200 VALIDATION_001", strings.Repeat("[", 1<<19)},
@@ -183,7 +181,7 @@ func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 
 func TestContentType(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for given, want := range map[string]int{
 		"": 200, "application/json": 200, "application/json; charset=utf-8": 200,
 		"text/plain": 415, "application/jsonx": 415, ";": 415,
@@ -202,7 +200,7 @@ func TestContentType(t *testing.T) {
 
 func TestMethodNotAllowedNamesPost(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	res, err := http.Get(r.url + "/bill")
 	must(t, err)
 	res.Body.Close()

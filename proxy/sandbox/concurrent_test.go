@@ -44,7 +44,7 @@ func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 	} {
 		t.Run(row.op, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			if row.from != "" {
 				r.createInState(row.from)
 			}
@@ -72,7 +72,7 @@ func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 // A payment and a destroy at the same time: one succeeds, and the bill has its state.
 func TestConcurrentPaymentAndDestroy(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for round := range 16 {
 		id := fmt.Sprintf("ROUND%d", round)
 		r.must(newCall("v2", "create").with("billId", id))

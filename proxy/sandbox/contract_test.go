@@ -5,8 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // Each restriction of a contract applies to the operations it is for, in both forms, and to no other ("Authentication", 4
@@ -28,7 +26,7 @@ func TestContractRestrictions(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.key, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			for _, form := range forms {
 				for _, op := range billOps {
 					// Allowed creates use new ids. The other operations name no bill.
@@ -53,7 +51,7 @@ func TestContractRestrictions(t *testing.T) {
 
 func TestStrictPartnersBillMappedMerchantsOnly(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for _, form := range forms {
 		for _, op := range billOps {
 			for _, merchant := range []string{"elsewhere", "demo-closed", "demo-suspended"} {

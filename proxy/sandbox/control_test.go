@@ -17,7 +17,7 @@ func (r *rig) ctl(method, path, body string) (int, string) {
 
 func TestControlPays(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.must(newCall("v2", "create").with("billId", "SHARED"))
 	r.must(newCall("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
@@ -53,7 +53,7 @@ func TestControlPays(t *testing.T) {
 
 func TestControlPartners(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	_, body := r.ctl(http.MethodGet, "/partners", "")
 	var got []any
 	must(t, json.Unmarshal([]byte(body), &got))
@@ -92,7 +92,7 @@ func TestControlPartners(t *testing.T) {
 
 func TestCallsAreCountedByOperation(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.do(newCall("v2", "create"))
 	r.must(newCall("v2", "read"))

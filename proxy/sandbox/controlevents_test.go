@@ -30,7 +30,7 @@ func (r *rig) runControl(requests string) {
 // A failed payment leaves the bill unpaid and is recorded.
 func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.runControl(`
 		POST /bills/{bill}/fail > 200 "code":"PAYMENT_001"}]
@@ -73,7 +73,7 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 
 func TestControlNetworksRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.createInState("W")
 	r.runControl(`
 		POST /networks {"code":"PAYMENT_001","count":3} > 200 {"code":"PAYMENT_001","count":3}
@@ -91,7 +91,7 @@ func TestControlNetworksRejectsInvalidRequests(t *testing.T) {
 // The lookup by transaction id finds paid and cancelled bills, with the fields of a v2 read.
 func TestControlFindsBillsByTransaction(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("v2", "create").with("billId", "UNPAID"))
 	r.must(newCall("legacy", "create"))
 	r.runControl(`GET /transactions/TX000000000001 > 200 {"code":"BILL_005","message":"요청하신 거래 번호의 청구서를 찾을 수 없습니다.","data":null}`)
@@ -111,7 +111,7 @@ func TestControlFindsBillsByTransaction(t *testing.T) {
 // A bill without a payment has no callback to send again.
 func TestControlNotifyNeedsACallback(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.createInState("W")
 	r.runControl(`
 		POST /bills/{bill}/notify > 404 no such bill with a callback

@@ -17,7 +17,7 @@ func TestBillsAreCopied(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t, answerWith(200, successAnswer))
 	var log bytes.Buffer
-	copies := start(t, sandbox.Options{})
+	copies := start(t)
 	r := start(t, sandbox.Options{CopyTo: copies.Service, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	same := func(when string) {
 		t.Helper()

@@ -142,7 +142,7 @@ func number(n int) string { b, _ := json.Marshal(n); return string(b) }
 // The log has the last exchanges, of one partner and operation if they are named, also those that are no call.
 func TestLogIsFilteredAndBounded(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("v2", "create"))
 	r.must(newCall("legacy", "create").with("apiKey", "demo-nourl-key"))
 	r.do(newCall("v2", "read"))
@@ -175,7 +175,7 @@ func TestLogHasACurlCommand(t *testing.T) {
 	if err != nil {
 		t.Skip("no curl")
 	}
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("v2", "create").with("message", `it's "$HOME" \ 원`))
 	x := r.log("")[0]
 	has(t, x.Curl, "curl -s '-XPOST'", "curl")

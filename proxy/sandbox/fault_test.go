@@ -58,7 +58,7 @@ func TestFaultsChangeRepliesAndNotTheWork(t *testing.T) {
 		for _, form := range forms {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				if status, body := r.ctl(http.MethodPost, "/faults", row.fault); status != 200 {
 					t.Fatal(body)
 				}
@@ -77,7 +77,7 @@ func TestFaultsChangeRepliesAndNotTheWork(t *testing.T) {
 
 func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for _, unknown := range []string{"bill.creat", "Bill.create", "create", "/bill", "none", " bill.read"} {
 		r.runControl(`POST /faults {"operation":"` + unknown + `","code":"ERROR"} > 400 operation: expected one of bill.create, bill.resend,`)
 		r.runControl(`POST /faults {"operation":"` + unknown + `"} > 400 but got: \"` + unknown + `\"`)
@@ -105,7 +105,7 @@ func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 // The reply is delayed longer than the caller waits: the operation takes effect, and the sandbox releases the connection.
 func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.Fault(sandbox.Fault{Delay: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -128,7 +128,7 @@ func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 
 func TestFaultsApplyInOrder(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("v2", "create"))
 	r.Fault(sandbox.Fault{Operation: "bill.cancel", Code: "PAYMENT_001"})
 	r.Fault(sandbox.Fault{Code: "ERROR", Count: 2})
@@ -150,7 +150,7 @@ func TestFaultsApplyInOrder(t *testing.T) {
 func TestLostCallback(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t, answerWith(200, successAnswer))
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.runControl(`POST /faults {"operation":"callback.payment","count":2,"skip":true} > 200 callback.payment`)
 	for _, bill := range []string{"A1", "A2", "A3"} {
 		r.must(newCall("v2", "create").with("billId", bill).with("callbackUrl", p.url))
@@ -184,7 +184,7 @@ func TestFaultOfOnePartnerOrBill(t *testing.T) {
 		for _, form := range forms {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				row.fault.Code = "X_1"
 				r.Fault(row.fault)
 				got := ""
@@ -207,7 +207,7 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 			for _, form := range forms {
 				t.Run(form+"/"+state+" as "+show, func(t *testing.T) {
 					t.Parallel()
-					r := start(t, sandbox.Options{})
+					r := start(t)
 					r.createInState(state)
 					r.runControl(`POST /faults {"operation":"bill.read","show":"` + show + `"} > 200 "show"`)
 					code, body := r.do(newCall(form, "read"))
@@ -225,7 +225,7 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 		}
 	}
 	for _, form := range forms {
-		r := start(t, sandbox.Options{})
+		r := start(t)
 		r.createInState("F")
 		r.must(newCall(form, "create").with("billId", "OTHER"))
 		r.must(newCall(form, "create").with("billId", "THEIRS").with("apiKey", "demo-nourl-key"))
@@ -241,7 +241,7 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 // Fields that do not exist for an operation are refused, so that a fault never has no effect unnoticed.
 func TestFaultFieldsOfOtherOperationsAreRefused(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for fault, want := range map[string]string{
 		`"show":"W"`: "operation", `"operation":"bill.cancel","show":"W"`: "operation", `"show_bill":"B1"`: "operation",
 		`"operation":"bill.read","show":"X"`: "show: expected", `"operation":"bill.read","amount":"1"`: "operation",
@@ -289,7 +289,7 @@ func TestFaultsOfCallbacks(t *testing.T) {
 					}
 					answerWith(200, successAnswer)(w, q)
 				})
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				r.must(newCall(form, "create").with("callbackUrl", p.url))
 				r.runControl(`POST /faults ` + row.fault + ` > 200`)
 				must(t, r.Pay("", billID))
@@ -374,7 +374,7 @@ func TestCallbackBeforeTheReply(t *testing.T) {
 func TestExtraCallbackIsSentOnce(t *testing.T) {
 	t.Parallel()
 	p := newPartner(t, answerWith(500, ""))
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	r.must(newCall("v2", "create").with("callbackUrl", omitted{}).with("billId", "SILENT"))
 	r.runControl(`
@@ -400,7 +400,7 @@ func TestExtraCallbackIsSentOnce(t *testing.T) {
 // A fault with a time changes every call until then, by the clock of the service.
 func TestFaultUntil(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.runControl(`POST /faults {"name":"n","partner":"demo-partner-key","code":"X_1","until":"2026-03-02T12:35:56+09:00"} > 200`)
 	for range 3 {
 		gives(t, "X_1", "before")(r.do(newCall("v2", "read")))
@@ -417,7 +417,7 @@ func TestFaultUntil(t *testing.T) {
 // A fault pays the bill of a create before the reply; nothing else has it.
 func TestFaultPays(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.runControl(`
 		POST /faults {"operation":"bill.read","pay":true} > 400 bill.create alone has pay
 		POST /faults {"operation":"bill.create","pay":true} > 200

@@ -40,7 +40,7 @@ var optional = map[string][]string{
 // A field without its documented type is refused and named. A key and a send type have codes of their own.
 func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	refused := func(t *testing.T, path, body, field string) {
 		t.Helper()
 		code := map[string]string{"apiKey": "PARTNER_002", "apikey": "PARTNER_002", "bill.sendType": "BILL_008"}[field]
@@ -114,7 +114,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 			on := form + " " + op
 			t.Run(on, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				r.prepare(on, "", "")
 				path, body := newCall(form, op).encode()
 				var root map[string]any
@@ -135,7 +135,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 			t.Parallel()
 			call := maps.Clone(call)
 			crowd(call, path)
-			if _, got := start(t, sandbox.Options{}).post(path, encode(call)); codeOf(t, "v2", got) != "0000" {
+			if _, got := start(t).post(path, encode(call)); codeOf(t, "v2", got) != "0000" {
 				t.Error(got)
 			}
 		})

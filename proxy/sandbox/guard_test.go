@@ -83,7 +83,7 @@ func (v arrival) of(h http.Handler) (status int, body string) {
 // The control API is not driven by a web page in a tester's browser, nor by another machine without the token.
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
-	plain := start(t, sandbox.Options{})
+	plain := start(t)
 	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
 	for _, row := range rowsOf(controlArrivals) {
 		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
@@ -99,7 +99,7 @@ func TestControlIsGuarded(t *testing.T) {
 // The page of a bill is paid by its own form only. Off loopback its address cannot be computed from the key and the bill.
 func TestPagesAreGuarded(t *testing.T) {
 	t.Parallel()
-	plain, keyed, based := start(t, sandbox.Options{}), start(t, sandbox.Options{ControlToken: "right"}), start(t, sandbox.Options{BaseURL: "https://pay.example.com/x"})
+	plain, keyed, based := start(t), start(t, sandbox.Options{ControlToken: "right"}), start(t, sandbox.Options{BaseURL: "https://pay.example.com/x"})
 	pages := map[*rig]string{}
 	for _, r := range []*rig{plain, keyed, based} {
 		r.must(newCall("v2", "create"))

@@ -55,7 +55,7 @@ func TestWrongHashIsRefused(t *testing.T) {
 			}
 			t.Run(form+"/"+row[0], func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				switch op {
 				case "destroy":
 					r.createInState("W")

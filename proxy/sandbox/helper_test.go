@@ -34,8 +34,9 @@ type rig struct {
 	url, control string
 }
 
-func start(t *testing.T, o sandbox.Options) *rig {
+func start(t *testing.T, options ...sandbox.Options) *rig {
 	t.Helper()
+	o := append(options, sandbox.Options{})[0]
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return noon }
 	}

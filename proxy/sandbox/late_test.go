@@ -28,7 +28,7 @@ func TestLateOperationIsCarriedOutWhenItIsDue(t *testing.T) {
 		for _, form := range forms {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				if row.state != "" {
 					r.createInState(row.state)
 				}

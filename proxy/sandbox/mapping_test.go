@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // mappingRows are calls of the sub-business operations: a name, the path and the code, and what is not as in subBusiness.
@@ -50,7 +48,7 @@ func TestMappingCodes(t *testing.T) {
 	for _, row := range rowsOf(mappingRows) {
 		t.Run(row[1]+"/"+row[0], func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			call := maps.Clone(subBusiness[row[1]])
 			for change := range strings.SplitSeq(row[3], "; ") {
 				if name, without := strings.CutPrefix(change, "no "); without {

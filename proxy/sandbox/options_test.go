@@ -115,7 +115,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	})
 	t.Run("base url from the host", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, sandbox.Options{})
+		r := start(t)
 		var reply struct{ ShortURL string }
 		if err := json.Unmarshal([]byte(r.must(newCall("legacy", "create"))), &reply); err != nil || !strings.HasPrefix(reply.ShortURL, r.url+"/b/") {
 			t.Errorf("%v %q", err, reply.ShortURL)

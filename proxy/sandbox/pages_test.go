@@ -186,7 +186,7 @@ func TestPagesRedirectOnlyToWebAddresses(t *testing.T) {
 	} {
 		t.Run(row.address, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			for page, form := range map[string]url.Values{
 				r.issue(newCall("v2", "create").with("pageRedirectUrl", row.address)): card,
 				r.signUp(row.address): business,
@@ -205,7 +205,7 @@ func TestPagesRedirectOnlyToWebAddresses(t *testing.T) {
 // A page that redirects to itself stays below the path prefix of the service.
 func TestPagesRedirectBelowAPathPrefix(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	published := httptest.NewServer(http.StripPrefix("/partner", r.Service))
 	defer published.Close()
 	page := published.URL + "/partner/b/" + last(r.issue(newCall("v2", "create")))
@@ -219,7 +219,7 @@ func TestPagesRedirectBelowAPathPrefix(t *testing.T) {
 
 func TestUnknownPagesAreNotFound(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	bill, signUp := last(r.issue(newCall("v2", "create"))), last(r.signUp(""))
 	for _, path := range []string{
 		"/b/", "/signup/", "/b/0000000000000000", "/signup/0000000000000000",
@@ -243,7 +243,7 @@ func encodeHex(b byte) string {
 
 func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for _, page := range []string{r.issue(newCall("v2", "create")), r.signUp("")} {
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PURGE"} {
 			p := visit(t, method, page, nil)
@@ -268,7 +268,7 @@ func TestPagesRefuseOtherMethods(t *testing.T) {
 // A body that is not a form of a browser, or is too long, has no effect.
 func TestPagesRefuseInvalidForms(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	const form = "application/x-www-form-urlencoded"
 	for page, good := range map[string]url.Values{r.issue(newCall("v2", "create")): card, r.signUp(""): business} {
 		for _, row := range []struct {

@@ -34,7 +34,7 @@ func TestPayPageInEveryState(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			r.createInState(row.state)
 			if row.late {
 				must(t, r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))))
@@ -96,7 +96,7 @@ func TestPayPageAmounts(t *testing.T) {
 		{"12345678901234567890123456789012345678901", "12,345,678,901,234,567,890,123,456,789,012,345,678,901"},
 		{"00030000", "30,000"},
 	} {
-		r := start(t, sandbox.Options{})
+		r := start(t)
 		q := newCall("legacy", "create").with("billId", fmt.Sprint(i)).with("price", row.price)
 		r.must(q)
 		b, err := r.Bill(demoKey, fmt.Sprint(i))
@@ -108,7 +108,7 @@ func TestPayPageAmounts(t *testing.T) {
 // Most texts of a bill are optional.
 func TestPayPageOmitsEmptyFields(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	q := newCall("v2", "create")
 	for _, name := range []string{"billIssuer", "productName", "memberName", "phone", "message", "expireDt", "callbackUrl"} {
 		q = q.with(name, omitted{})
@@ -146,7 +146,7 @@ func TestPayPageMethods(t *testing.T) {
 // The form is shown again with the input and the mistakes.
 func TestPayPageShowsMistakes(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.issue(newCall("v2", "create"))
 	for _, row := range []struct {
 		form url.Values
@@ -186,7 +186,7 @@ func TestPayPageReceipts(t *testing.T) {
 		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"business"}, "cash_number": {"01000000000"}}, []string{"Business", "700000001"}},
 		{url.Values{"method": {"OFFLINE_CASH"}, "cash_receipt": {"self"}}, []string{"자진발급", "Self-issued", "700000001"}},
 	} {
-		r := start(t, sandbox.Options{})
+		r := start(t)
 		page := r.issue(newCall("v2", "create"))
 		visit(t, http.MethodPost, page, row.form).goes(t, last(page))
 		p := visit(t, http.MethodGet, page, nil)
@@ -205,7 +205,7 @@ func TestPayPageDeclined(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			page := r.issue(newCall("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
 			must(t, r.Networks(code, 1))
 			form := url.Values{"method": {"KEYIN"}, "months": {"3"}}

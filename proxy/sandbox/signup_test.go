@@ -6,13 +6,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 func TestSignUpPage(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.signUp("")
 	p := visit(t, http.MethodGet, page, nil)
 	p.says(t, http.StatusOK, `<html lang="ko">`, "사업장 등록", "Business sign-up", "This is a sandbox for testing. No money moves.",
@@ -48,7 +46,7 @@ func TestSignUpPage(t *testing.T) {
 // Empty optional fields keep the values of the registration, or get examples.
 func TestSignUpPageFillsEmptyOptionalFields(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	form := maps.Clone(business)
 	form.Del("branch_name")
 	form.Set("business_number", " ")
@@ -68,7 +66,7 @@ func TestSignUpPageShowsMistakes(t *testing.T) {
 		digits  = "Please enter 10 digits."
 		address = "Please check the e-mail address."
 	)
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.signUp("")
 	for _, row := range []struct{ field, value, wrong string }{
 		{"company_name", "", needed},
@@ -116,7 +114,7 @@ func TestSignUpPageShowsMistakes(t *testing.T) {
 func TestSignUpPageEscapesMarkup(t *testing.T) {
 	t.Parallel()
 	const bad, escaped = `"><script>x</script>`, `&#34;&gt;&lt;script&gt;x&lt;/script&gt;`
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	page := r.signUp("")
 	form := url.Values{}
 	for field := range business {

@@ -22,7 +22,7 @@ func TestTestValuesDecideOneOperation(t *testing.T) {
 				if !slices.Contains(sandbox.Catalogue(), v.Code) {
 					t.Fatalf("the code %s does not exist", v.Code)
 				}
-				r := start(t, sandbox.Options{})
+				r := start(t)
 				want := func(on string) string {
 					if v.On == on {
 						return v.Code
@@ -61,7 +61,7 @@ func TestTestValuesDecideOneOperation(t *testing.T) {
 // The control API and the page of an unpaid bill list the test values.
 func TestTestValuesAreListed(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	_, body := r.ctl(http.MethodGet, "/values", "")
 	var list []sandbox.TestValue
 	must(t, json.Unmarshal([]byte(body), &list))

@@ -14,8 +14,7 @@ import (
 
 // Two replicas get two callbacks of one order in turn. Each stored one differs from the one before it, whatever the order.
 func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		var kept atomic.Int32
 		var senders sync.WaitGroup
@@ -46,8 +45,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 
 // An upstream sends each callback to two replicas at once, and the next one of its bill: each is stored once, in that order.
 func TestCallbackSentToTwoReplicasIsStoredOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const bills = 50
 		var kept [bills][2]atomic.Int32
@@ -110,8 +108,7 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 
 // Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.
 func TestReplicasClaimEachCallbackOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 3)
 		const orders, each = 20, 5
 		var senders sync.WaitGroup
@@ -176,8 +173,7 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 
 // While replicas accept callbacks of one order, a callback is delivered only if no later commit can put another one before it.
 func TestDeliveryFollowsTheOrderOfAcceptance(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const senders, each = 8, 12
 		var sending sync.WaitGroup

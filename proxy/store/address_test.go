@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
 func address(id, bill string) store.Address {
 	return store.Address{
-		ID: id, Upstream: "new", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "legacy",
+		ID: id, Upstream: "new", Operation: "bill.create", Partner: partnerOne, Bill: bill, Form: "legacy",
 		URL: "https://one.example.com/paid?a=b", Created: noon, Until: noon.Add(24 * time.Hour),
 	}
 }
 
 func registration(id, in string, created time.Time) store.Address {
 	return store.Address{
-		ID: id, Upstream: "old", Operation: "mapping.register", Partner: partner.Of("one"), Store: in, Form: "v2",
+		ID: id, Upstream: "old", Operation: "mapping.register", Partner: partnerOne, Store: in, Form: "v2",
 		URL: "https://one.example.com/paid", Created: created,
 	}
 }
@@ -64,8 +63,8 @@ func TestLongRegistration(t *testing.T) {
 
 // One sweep, replay or drop changes more than one batch.
 func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		s := openSmall(t, url, 0)
 		const many = 10 + 10 + 1
 		for i := range many {
@@ -78,17 +77,17 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 		var reported []int
 		progress := func(done int) {
 			reported = append(reported, done)
-			must(t, s.Ping(t.Context()))
+			must(t, s.Ping(ctx))
 		}
-		gives(t, 15, "Replay of 15 =")(s.Decide(t.Context(), store.Replay, store.Filter{Limit: 15}, "tester", noon, progress))
-		gives(t, many-15, "Replay =")(s.Decide(t.Context(), store.Replay, store.Filter{}, "tester", noon, nil))
+		gives(t, 15, "Replay of 15 =")(s.Decide(ctx, store.Replay, store.Filter{Limit: 15}, "tester", noon, progress))
+		gives(t, many-15, "Replay =")(s.Decide(ctx, store.Replay, store.Filter{}, "tester", noon, nil))
 		equal(t, reported, []int{10, 15}, "reported")
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
 		reported = nil
-		gives(t, many, "Drop =")(s.Decide(t.Context(), store.Drop, store.Filter{}, "tester", noon, progress))
+		gives(t, many, "Drop =")(s.Decide(ctx, store.Drop, store.Filter{}, "tester", noon, progress))
 		equal(t, reported, []int{10, 20, 21}, "reported")
-		gives(t, many, "Sweep =")(s.Sweep(t.Context(), noon.Add(time.Hour), time.Minute))
+		gives(t, many, "Sweep =")(s.Sweep(ctx, noon.Add(time.Hour), time.Minute))
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -111,6 +110,7 @@ func backendsOf(word string) store.Backends {
 // Which backends may replace which while there are bills and stages, and when the ledger is declared incomplete.
 func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
 		do := func(word string) error {
 			what, of, _ := strings.Cut(word, ":")
 			switch what {
@@ -121,20 +121,20 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				}
 				return nil
 			case "stage":
-				return s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: of, By: "anna", At: noon})
+				return s.SetStage(ctx, store.Stage{Partner: partnerOne, Stage: of, By: "anna", At: noon})
 			case "default":
-				return s.SetStage(t.Context(), store.Stage{Stage: of, By: "anna", At: noon})
+				return s.SetStage(ctx, store.Stage{Stage: of, By: "anna", At: noon})
 			case "unset":
-				return s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon)
+				return s.UnsetStage(ctx, partnerOne, "anna", noon)
 			}
-			return s.SetBackends(t.Context(), backendsOf(word), noon.Add(time.Minute))
+			return s.SetBackends(ctx, backendsOf(word), noon.Add(time.Minute))
 		}
 		for row := range strings.Lines(strings.TrimSpace(backendRows)) {
 			name, rest, _ := strings.Cut(row, "|")
 			before, rest, _ := strings.Cut(rest, "|")
 			then, result, _ := strings.Cut(rest, "|")
 			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
-			must(t, s.Clear(t.Context()))
+			must(t, s.Clear(ctx))
 			for _, word := range strings.Fields(before) {
 				if err := do(word); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -179,13 +179,14 @@ func sameRefusal(got, want error) bool {
 // Backends that did not change need no write, and do not wait for other replicas.
 func TestKnownBackendsAreNotWritten(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
 	asked := between("a", "b")
-	must(t, some.SetBackends(t.Context(), asked, noon))
-	must(t, none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon))
+	must(t, some.SetBackends(ctx, asked, noon))
+	must(t, none.SetBackends(ctx, store.Backends{Alone: "a"}, noon))
 	for s, do := range map[*store.Store]func() error{
-		some: func() error { return some.SetBackends(t.Context(), asked, noon) },
-		none: func() error { return none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon) },
+		some: func() error { return some.SetBackends(ctx, asked, noon) },
+		none: func() error { return none.SetBackends(ctx, store.Backends{Alone: "a"}, noon) },
 	} {
 		release := s.Hold()
 		defer release()

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite what the calls of testdata/call
 //		{Partner: one, Bill: b1, Upstream: old, State: pending, Open: 1, …}
 //	Complete $b1, refused, noon+1h
 //
-// Arguments are read by their types. Those at the end may be missing, and are zero, as is ~. one is partner.Of("one"),
+// Arguments are read by their types. Those at the end may be missing, and are zero, as is ~. one is partnerOne,
 // one/12 its first 12 characters, one/upper the whole in capitals; in other texts it is <one>. A digest is that of a text.
 // A time is noon, noon+1h, noon-30d or in RFC 3339. $b1 is the last value of the type that a call returned whose ID or
 // Bill is b1, and $b1/1 the first. second.Seen is a call at another replica.
@@ -49,10 +50,11 @@ var errs = map[string]error{
 	"ErrNotFound": store.ErrNotFound, "ErrState": store.ErrState, "ErrFilter": store.ErrFilter,
 	"ErrAmbiguous": store.ErrAmbiguous, "ErrBill": store.ErrBill, "ErrDenied": store.ErrDenied,
 	"ErrCreateInProgress": store.ErrCreateInProgress, "ErrErased": store.ErrErased,
-	"ErrOtherOwner": store.ErrOtherOwner, "ErrNotOpen": store.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
+	"ErrOtherOwner": store.ErrOtherOwner, "ErrInWave": store.ErrInWave, "ErrFurtherKey": store.ErrFurtherKey, "ErrNotOpen": store.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
 }
 
 func newCalls(t *testing.T, url string) *calls {
+	ctx := t.Context()
 	revision, names, claimed := int64(0), map[string]string{}, map[string]store.UnknownWrite{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
@@ -60,23 +62,43 @@ func newCalls(t *testing.T, url string) *calls {
 	return &calls{t: t, url: url, replicas: []*store.Store{open(t, url)}, names: names, funcs: map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
-		"reconcile": reconcile, "older": older, "newer": newer,
+		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined,
+		"addHour": func(s *store.Store, who string, at time.Time, backend, calls, failed int, took time.Duration) {
+			addHours(t, s, hourOf(who, at, backend, calls, failed, took))
+		},
+		"step": func(s *store.Store, holder string, forward bool, behind int64) error {
+			step := stepOf(t, s, holder, forward)
+			step.Revision -= behind
+			_, err := s.StepWave(ctx, step)
+			return err
+		},
+		"endLook": func(s *store.Store, l store.Look, shown, why string, since, missing, next time.Time) error {
+			l.Shown, l.Why, l.Since, l.Missing = shown, why, since, missing
+			return s.EndLook(ctx, l, next)
+		},
+		"conflicts": func(s *store.Store, key store.PartnerKey) (bills []string) {
+			_, err := s.CheckKey(ctx, key)
+			if conflict := (*store.KeyConflict)(nil); errors.As(err, &conflict) {
+				bills = conflict.Bills
+			}
+			return bills
+		},
 		"sql": func(statements ...string) { run(t, raw(t, url), statements...) },
 		"list": func(s *store.Store, f store.Filter) ([]string, error) {
 			all, err := onePage(t, s, f)
 			return ids(all), err
 		},
 		"bills": func(s *store.Store, f store.BillFilter) ([]string, int, error) {
-			list, n, err := s.ListBills(t.Context(), f)
+			list, n, err := s.ListBills(ctx, f)
 			return listed(list), n, err
 		},
 		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
-			must(t, s.RecordInterrupted(t.Context(), cutOff, "not asked", noon.Add(time.Hour)))
-			list, n, err := s.UnknownOutcomes(t.Context(), f, store.UnknownList, noon)
+			must(t, s.RecordInterrupted(ctx, cutOff, "not asked", noon.Add(time.Hour)))
+			list, n, err := s.UnknownOutcomes(ctx, f, store.UnknownList, noon)
 			return listed(list), n, err
 		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
-			w, due, err := s.ClaimRead(t.Context(), who, at, at)
+			w, due, err := s.ClaimRead(ctx, who, at, at)
 			if !due {
 				return "none is due", err
 			}
@@ -84,10 +106,10 @@ func newCalls(t *testing.T, url string) *calls {
 			return fmt.Sprintf("%s %s as %q %q", w.Bill, w.Operation, w.Member, w.Merchant), err
 		},
 		"endRead": func(s *store.Store, bill, finding string, at, next time.Time) error {
-			return s.EndRead(t.Context(), claimed[bill], finding, "gateway", at, func(store.UnknownWrite, time.Time) time.Time { return next })
+			return s.EndRead(ctx, claimed[bill], finding, "gateway", at, func(store.UnknownWrite, time.Time) time.Time { return next })
 		},
 		"outcomes": func(s *store.Store, list store.OutcomeList, before time.Time) ([]string, int, error) {
-			found, n, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, list, before)
+			found, n, err := s.UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, list, before)
 			var lines []string
 			for _, b := range found {
 				lines = append(lines, fmt.Sprintf("%s %s by %q, %d reads", b.Bill, b.Write.Read.Finding, b.Write.Read.By, b.Write.Reads))
@@ -95,26 +117,26 @@ func newCalls(t *testing.T, url string) *calls {
 			return lines, n, err
 		},
 		"noAnswerOf": func(s *store.Store, who partner.ID, bill string, at, next time.Time) error {
-			return s.RecordUnknown(t.Context(), store.UnknownWrite{
+			return s.RecordUnknown(ctx, store.UnknownWrite{
 				Partner: who, Bill: bill, Operation: "bill.create", Upstream: "old", Request: "call", At: at,
 				Member: "member of " + bill, Merchant: "merchant", Read: store.Reading{Finding: "not asked"}, Next: next,
 			})
 		},
 		"revised": func(s *store.Store) (bool, error) { // since the last call
 			was := revision
-			now, err := s.Revision(t.Context())
+			now, err := s.Revision(ctx)
 			revision = now
 			return now > was, err
 		},
 		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
-			_, owned := s.Own(t.Context(), who, bill, upstream, now, time.Time{})
-			_, found := s.Found(t.Context(), who, bill, upstream, now)
-			_, owner := s.Owner(t.Context(), who, bill)
+			_, owned := s.Own(ctx, who, bill, upstream, now, time.Time{})
+			_, found := s.Found(ctx, who, bill, upstream, now)
+			_, owner := s.Owner(ctx, who, bill)
 			return owned, found, owner
 		},
 		"delivery": func(s *store.Store, at time.Time) store.Callback { return claim(t, s, at)[0].Callback },
 		"page": func(s *store.Store, f store.Filter, examined int) (_ []string, next string, _ error) {
-			p, err := s.PageWithin(t.Context(), f, examined, 0)
+			p, err := s.PageWithin(ctx, f, examined, 0)
 			all, _ := onePage(t, s, store.Filter{})
 			for _, c := range all {
 				if c.Cursor == p.Next {
@@ -125,12 +147,12 @@ func newCalls(t *testing.T, url string) *calls {
 		},
 		"allOf": func(s *store.Store, f store.Filter) (_ []string, _ int, _, _, _, _ error) {
 			all, paged := onePage(t, s, f)
-			n, counted := s.Count(t.Context(), f)
+			n, counted := s.Count(ctx, f)
 			if paged == nil {
 				return ids(all), n, nil, counted, nil, nil
 			}
-			_, replayed := s.Decide(t.Context(), store.Replay, f, "tester", noon, nil)
-			_, dropped := s.Decide(t.Context(), store.Drop, f, "tester", noon, nil)
+			_, replayed := s.Decide(ctx, store.Replay, f, "tester", noon, nil)
+			_, dropped := s.Decide(ctx, store.Drop, f, "tester", noon, nil)
 			return nil, n, paged, counted, replayed, dropped
 		},
 	}}

@@ -160,6 +160,7 @@ func (c *calls) read(of reflect.Type, node *yaml.Node) reflect.Value {
 		if of.Elem().Kind() == reflect.Uint8 {
 			return reflect.ValueOf([]byte(text))
 		}
+		v = reflect.MakeSlice(of, 0, 0)
 		for _, item := range node.Content {
 			v = reflect.Append(v, c.read(of.Elem(), item))
 		}

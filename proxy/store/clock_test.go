@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -112,9 +111,8 @@ func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
 // A bill without an end was created while the machine's clock was years behind. Its row stays for a year, whether the store's clock
 // was right then or the right time is confirmed later.
 func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s := open(t, url)
+	each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
 		right := time.Now()
 		wrong := right.Add(-years)
 		said := ownUntil(t, s, "said", "old", wrong, wrong.Add(time.Hour))
@@ -122,15 +120,15 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		works(t)(s.Found(t.Context(), partner.Of("one"), "found", "old", wrong))
-		must(t, s.ConfirmClock(t.Context(), "anna", right))
+		works(t)(s.Found(ctx, partnerOne, "found", "old", wrong))
+		must(t, s.ConfirmClock(ctx, "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
-		gives(t, 2, "removed")(s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
+		gives(t, 2, "removed")(s.SweepOwners(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
 			ownerOf(t, s, bill)
 		}
 		for _, bill := range []string{said.Bill, "released"} {
-			fails(t, store.ErrNotFound, bill)(s.Owner(t.Context(), partner.Of("one"), bill))
+			fails(t, store.ErrNotFound, bill)(s.Owner(ctx, partnerOne, bill))
 		}
 	})
 }

@@ -44,8 +44,7 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 
 // The counts of some partners are read without those of others, however many they are.
 func TestCountsOfSomePartners(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := proxytest.Open(t, url)
 		var ids []partner.ID
 		for i := range 130 {
@@ -74,8 +73,7 @@ func TestCountsOfSomePartners(t *testing.T) {
 // If a merge fails, no counts of its batch are added, but those of earlier batches are. The caller learns how many, and can add the
 // rest later, so that all count once.
 func TestMergeFails(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		var one []store.Counts
 		for i := range 10 + 10 + 1 { // the last batch has but one
@@ -115,8 +113,7 @@ func TestMergeFails(t *testing.T) {
 
 // No counts are lost when many callers of two replicas add to the same rows at the same time, in any order.
 func TestConcurrentCountsAreAllAdded(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const adders, rounds, operations = 8, 5, 12
 		var adding sync.WaitGroup
@@ -145,8 +142,7 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 
 // Counts of other versions are removed when they have not changed for long; those of this version stay.
 func TestOldCountsAreRemoved(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := openSmall(t, url, 0)
 		const many = 10 + 10 + 1 // more than one batch
 		var more []store.Counts
@@ -188,8 +184,7 @@ func TestOldCountsAreRemoved(t *testing.T) {
 
 // After an upgrade the kill switch knows the calls that were counted before.
 func TestMigratesMarkedCounts(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
 		must(t, err)
 		for name, data := range map[string]string{ // as package evidence writes them

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 
@@ -71,7 +70,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*testing.T, *store.Store) error{
 		"creates": func(t *testing.T, s *store.Store) error {
-			_, err := s.Own(t.Context(), partner.Of("one"), "lost", "new", time.Now(), time.Time{})
+			_, err := s.Own(t.Context(), partnerOne, "lost", "new", time.Now(), time.Time{})
 			return err
 		},
 		"kill switch": func(t *testing.T, s *store.Store) error { return s.Stop(t.Context(), "anna", time.Now()) },
@@ -93,7 +92,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			if err != nil || r.Restored.By != store.ByFailOver {
 				t.Errorf("%+v, %v", r, err)
 			}
-			fails(t, store.ErrNotFound, "the bill is not lost")(a.Owner(t.Context(), partner.Of("one"), "lost"))
+			fails(t, store.ErrNotFound, "the bill is not lost")(a.Owner(t.Context(), partnerOne, "lost"))
 		})
 	}
 }
@@ -105,10 +104,11 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 	for name, want := range map[string]string{"killed": "unproven ", "ended": "proven ", "killed, lossless": "proven "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx := t.Context()
 			p := proxytest.NewPair(t)
-			a, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
+			a, err := store.OpenHasty(ctx, p.URL, name == "killed, lossless")
 			closed(t, a, err)
-			b, err := store.Open(t.Context(), p.URL)
+			b, err := store.Open(ctx, p.URL)
 			must(t, err)
 			own(t, b, "b1", "new")
 			if name == "ended" {
@@ -121,10 +121,10 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 			p.FailOver()
 			reconnect(t, a)
 			equal(t, outcomes(a), []string{want}, "outcomes")
-			after, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
+			after, err := store.OpenHasty(ctx, p.URL, name == "killed, lossless")
 			closed(t, after, err)
 			equal(t, outcomes(after), []string{""}, "of a gateway that starts later")
-			r, err := after.Rollout(t.Context())
+			r, err := after.Rollout(ctx)
 			if err != nil || (r.Restored.By == store.ByFailOver) != (want == "unproven ") {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -154,15 +154,16 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 // An older copy takes the place of an SQLite file under the running process: its next write is refused, and the store counts as restored.
 func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)
 	own(t, s, "kept", "new")
 	older := filepath.Join(t.TempDir(), "older.db")
-	works(t)(store.Backup(t.Context(), "sqlite:"+file, older, func(_, _ int64) {}))
+	works(t)(store.Backup(ctx, "sqlite:"+file, older, func(_, _ int64) {}))
 	own(t, s, "lost", "new")
 	generation := s.Generation()
 
-	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
+	c, err := raw(t, "sqlite:"+file).Conn(ctx)
 	must(t, err)
 	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
@@ -174,9 +175,9 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 		return errors.Join(err, restore.Finish())
 	}))
 	must(t, c.Close())
-	fails(t, "", "a create was recorded by what was decided before")(s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}))
+	fails(t, "", "a create was recorded by what was decided before")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}))
 	equal(t, outcomes(s), []string{"lost "}, "outcomes")
-	r, err := s.Rollout(t.Context())
+	r, err := s.Rollout(ctx)
 	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -221,7 +222,7 @@ func TestFrozenPrimaryStopsNothing(t *testing.T) {
 	proxytest.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err := s.Own(ctx, partner.Of("one"), "after", "new", time.Now(), time.Time{})
+		_, err := s.Own(ctx, partnerOne, "after", "new", time.Now(), time.Time{})
 		return err == nil
 	}, func() string { return "no write succeeds though there is a new primary" })
 	equal(t, ownerOf(t, s, "before").Upstream, "new")

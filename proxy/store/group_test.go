@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -77,8 +76,7 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 
 // Close runs the waiting writes and refuses later ones.
 func TestCloseUnderLoad(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		var mutex sync.Mutex
 		var kept []string
@@ -130,7 +128,7 @@ var duties = map[string]func(ctx context.Context, s *store.Store, id string) err
 		return err
 	},
 	"bills": func(ctx context.Context, s *store.Store, id string) error {
-		_, err := s.Own(ctx, partner.Of("one"), id, "new", noon, time.Time{})
+		_, err := s.Own(ctx, partnerOne, id, "new", noon, time.Time{})
 		return err
 	},
 }
@@ -167,19 +165,17 @@ func keepUntilKilled(url string, keep func(context.Context, *store.Store, string
 
 // After a kill, every callback that the process acknowledged is in the store.
 func TestR30_KilledWhileAccepting(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "callbacks", func(s *store.Store, id string) { get(t, s, id) })
 	})
 }
 
 // After a kill, every create that the process was allowed to send is in the ledger.
 func TestCreatesAreRecordedBeforeAKill(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
 			equal(t, ownerOf(t, s, id), store.Owner{
-				Partner: partner.Of("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
+				Partner: partnerOne, Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
 				Ends: noon.Add(365 * 24 * time.Hour),
 			}, id)
 		})

@@ -16,6 +16,8 @@ import (
 // noon is the first time of the tests' clocks.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
+var partnerOne, partnerTwo = partner.Of("one"), partner.Of("two")
+
 func init() { store.NewPostgres = proxytest.Postgres }
 
 // open opens a store that is closed with the test.
@@ -45,8 +47,7 @@ func closed(t testing.TB, s *store.Store, err error) *store.Store {
 // each runs a test on a new store of every engine.
 func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	t.Helper()
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+	eachURL(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 }
 
 // eachURL runs a test on a new database of every engine that outlives its process.
@@ -94,7 +95,7 @@ func run(t testing.TB, db *sql.DB, statements ...string) {
 // callback is a callback received at noon. Its digest is the hash of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
 	return store.Callback{
-		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partner.Of("one"), Bill: bill, Form: "v2",
+		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partnerOne, Bill: bill, Form: "v2",
 		URL: "https://one.example.com/paid", Host: "one.example.com", Order: "new/" + bill, Digest: sha256.Sum256([]byte(id)),
 		ContentType: "application/json", Body: []byte(`{"id":"` + id + `"}`), Received: noon,
 	}
@@ -165,7 +166,7 @@ func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
 
 func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) store.Create {
 	t.Helper()
-	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, now, until)
+	c, err := s.Own(t.Context(), partnerOne, bill, upstream, now, until)
 	if err != nil {
 		t.Fatalf("Own(%s, %s): %v", bill, upstream, err)
 	}
@@ -184,7 +185,7 @@ func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome)
 
 func ownerOf(t testing.TB, s *store.Store, bill string) store.Owner {
 	t.Helper()
-	o, err := s.Owner(t.Context(), partner.Of("one"), bill)
+	o, err := s.Owner(t.Context(), partnerOne, bill)
 	if err != nil {
 		t.Fatalf("Owner(%s): %v", bill, err)
 	}

@@ -44,8 +44,7 @@ func keyIDs(t testing.TB, url string) string {
 
 // With a key, addresses and bodies are encrypted in the database, and are read back unchanged.
 func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := openWith(t, url, keyA)
 		a, c := address("a", "b"), callback("c1", "b")
 		a.URL, c.URL, c.Body = "https://one.example.com/?canary-1", "https://one.example.com/?canary-2", []byte("canary-3")
@@ -86,14 +85,14 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 
 // Without a key that rows need, Open fails, names the id of the key, and changes nothing.
 func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		s := openWith(t, url, keyA)
 		bind(t, s, address("a", "b"))
 		accept(t, s, callback("c1", "b"))
 		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
-			_, opened := store.Open(t.Context(), url, store.Options{Keys: keys})
-			for _, err := range []error{opened, store.Probe(t.Context(), url, store.Options{Keys: keys})} {
+			_, opened := store.Open(ctx, url, store.Options{Keys: keys})
+			for _, err := range []error{opened, store.Probe(ctx, url, store.Options{Keys: keys})} {
 				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
 					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
 					t.Errorf("%v", err)
@@ -101,10 +100,10 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
-			fails(t, "but must have 32", len(key))(store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key}}))
+			fails(t, "but must have 32", len(key))(store.Open(ctx, url, store.Options{Keys: store.Keys{Key: key}}))
 		}
 		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
-			must(t, store.Probe(t.Context(), url, store.Options{Keys: keys}))
+			must(t, store.Probe(ctx, url, store.Options{Keys: keys}))
 			again := openWith(t, url, keys.Key, keys.Old...)
 			equal(t, string(get(t, again, "c1").Body), `{"id":"c1"}`, "the body")
 		}
@@ -113,8 +112,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 
 // Recrypt encrypts all rows with the current key; without a current key it decrypts them.
 func TestKeysCanBeChanged(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		const many = 25 // more than two batches
 		s := open(t, url)
 		for i := range many {
@@ -173,6 +171,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 			t.Run(way+", its state "+state, func(t *testing.T) {
 				t.Parallel()
 				proxytest.Each(t, func(t *testing.T, url string) {
+					ctx := t.Context()
 					key := [][]byte{nil, keyA}
 					if way == "a new store" {
 						key = key[1:]
@@ -185,7 +184,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 							accept(t, s, callback("moved", "b1"))
 							accept(t, s, callback("kept", "b2"))
 						}
-						works(t)(s.Recrypt(t.Context()))
+						works(t)(s.Recrypt(ctx))
 						if i < len(key)-1 {
 							_ = s.Close()
 						}
@@ -193,15 +192,15 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 					db := raw(t, url)
 					run(t, db, alter, "UPDATE billbridge_addresses SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'",
 						"UPDATE billbridge_callbacks SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'")
-					if _, err := s.Address(t.Context(), "moved"); err == nil || s.Refused() != 1 {
+					if _, err := s.Address(ctx, "moved"); err == nil || s.Refused() != 1 {
 						t.Errorf("%v, %d are counted", err, s.Refused())
 					}
 					for _, s := range []*store.Store{openWith(t, url, keyA), openWith(t, url, keyB, keyA)} {
 						run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
-						_, addressed := s.Address(t.Context(), "moved")
-						claimed, err := s.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
+						_, addressed := s.Address(ctx, "moved")
+						claimed, err := s.Claim(ctx, noon, time.Minute, 10, 10, 10, nil)
 						equal(t, ids(claimed), []string{"kept"}, "claimed")
-						_, recrypted := s.Recrypt(t.Context())
+						_, recrypted := s.Recrypt(ctx)
 						for _, err := range []error{addressed, err, recrypted} {
 							fails(t, "moved is not encrypted, but the store is: the row was changed")(err)
 						}
@@ -223,24 +222,24 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 
 // Gateways get their first key one after the other: what one without a key writes until it ends is encrypted.
 func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		behind := open(t, url)
 		ahead := openWith(t, url, keyA)
-		gives(t, 0)(ahead.Recrypt(t.Context()))
+		gives(t, 0)(ahead.Recrypt(ctx))
 		bind(t, behind, address("a", "b"))
-		works(t)(ahead.Address(t.Context(), "a"))
+		works(t)(ahead.Address(ctx, "a"))
 		must(t, behind.Close())
 		again := openWith(t, url, keyA)
 		for want := range 2 {
-			gives(t, 1-want)(again.Recrypt(t.Context()))
+			gives(t, 1-want)(again.Recrypt(ctx))
 		}
 		equal(t, keyIDs(t, url), store.KeyID(keyA), "the keys")
 		// Without a key rows are plain, and with one they are encrypted, as the first time.
 		_, _ = ahead.Close(), again.Close()
 		for _, key := range [][][]byte{{nil, keyA}, {keyA}} {
 			s := openWith(t, url, key[0], key[1:]...)
-			gives(t, 1)(s.Recrypt(t.Context()))
+			gives(t, 1)(s.Recrypt(ctx))
 			_ = s.Close()
 		}
 	})
@@ -248,8 +247,7 @@ func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
 
 // A replica that does not have the new key claims only callbacks that it can decrypt.
 func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
 		accept(t, ahead, callback("new", "b1"))
 		accept(t, behind, callback("old", "b2"))

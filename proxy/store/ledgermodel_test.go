@@ -13,8 +13,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -64,7 +62,7 @@ func (l *ledger) own(t *rapid.T) {
 	}
 	row, ok := l.rows[bill]
 	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partner.Of("one"), bill, backend, l.now, until)
+		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
 		l.check(err, store.ErrDenied)
 		return
 	}
@@ -74,12 +72,12 @@ func (l *ledger) own(t *rapid.T) {
 				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
 			}
 		}
-		row = store.Owner{Partner: partner.Of("one"), Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end}
+		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end}
 	} else if row.Ends.Before(end) {
 		row.Ends = end
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partner.Of("one"), bill, backend, l.now, until)
+	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
@@ -166,7 +164,7 @@ func (l *ledger) find(t *rapid.T) {
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partner.Of("one"), bill, backend, l.now)
+	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now)
 	l.check(err, nil)
 	equal(t, o, row, "Found")
 }
@@ -179,14 +177,14 @@ func (l *ledger) deny(t *rapid.T) {
 	want := error(nil)
 	switch {
 	case !ok:
-		row = store.Owner{Partner: partner.Of("one"), Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
+		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
 	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
 		want = store.ErrCreateInProgress
 	}
 	if want == nil && row.State != store.Owned {
 		l.denied[bill] = l.now
 	}
-	o, err := l.s.Deny(l.ctx, partner.Of("one"), bill, l.now, since)
+	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since)
 	l.check(err, want)
 	equal(t, o, row, "Deny")
 	l.rows[bill] = row
@@ -199,7 +197,7 @@ func (l *ledger) mistake(t *rapid.T) {
 		t.Skip("it can be anywhere")
 	}
 	backend := backends[1-slices.Index(backends, row.Upstream)]
-	o, err := l.s.Found(l.ctx, partner.Of("one"), row.Bill, backend, l.now)
+	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now)
 	l.check(err, store.ErrOtherOwner)
 	equal(t, o, row, "Found")
 }
@@ -234,7 +232,7 @@ func (l *ledger) same(t *rapid.T) {
 	want := map[string]store.Bills{}
 	for i := range 3 {
 		bill := fmt.Sprint("b", i)
-		o, err := l.s.Owner(l.ctx, partner.Of("one"), bill)
+		o, err := l.s.Owner(l.ctx, partnerOne, bill)
 		row, ok := l.rows[bill]
 		if !ok {
 			l.check(err, store.ErrNotFound)
@@ -274,8 +272,7 @@ func (l *ledger) same(t *rapid.T) {
 // Whatever the outcomes of creates and their order, a bill is at one upstream at most, and the ledger has that upstream. A create
 // whose process is killed is never completed.
 func TestLedgerModel(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
 			url = "memory:"
 		}
@@ -297,8 +294,7 @@ func TestLedgerModel(t *testing.T) {
 // Creates of the same bills at two replicas succeed, are refused, get no answer or lose their process, while others are in
 // progress. Those that may have taken effect count as if they had.
 func TestNoBillIsAtBothUpstreams(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const bills, callers, each = 40, 16, 40
 		var mutex sync.Mutex
@@ -310,7 +306,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partner.Of("one"), bill, backends[random.IntN(2)], noon, time.Time{})
+					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return

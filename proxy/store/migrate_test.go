@@ -18,8 +18,7 @@ import (
 
 // Many replicas that start at once on a new database can all use it.
 func TestReplicasMigrateTogether(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := 8
 		if strings.HasPrefix(url, "sqlite") {
 			replicas = 2 // one that stops and one that takes over
@@ -64,8 +63,7 @@ func newest(t testing.TB) int {
 
 // A database of a newer billbridge is refused and not changed.
 func TestNewerSchema(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		first := open(t, url)
 		accept(t, first, callback("c1", "b"))
 		must(t, first.Close())
@@ -187,8 +185,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 
 // If the second migration fails, the database stays at the first version. It opens when the cause is removed.
 func TestSecondMigrationFails(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		db := firstVersion(t, url)
 		run(t, db, "CREATE TABLE billbridge_counts (somebody_elses INTEGER)") // the last of the file
 		fails(t, "0002_rollout.sql")(store.Open(t.Context(), url))

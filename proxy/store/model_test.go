@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -346,8 +345,7 @@ func (m *model) same(t *rapid.T) {
 
 // After any sequence of calls the store equals the model.
 func TestModel(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
 			url = "memory:"
 		}

@@ -124,25 +124,26 @@ func TestSilentStoreFailsAtOnce(t *testing.T) {
 // An error of a server that cannot be used begins with the server and the cause, on one line, without user and password.
 func TestErrorsBeginWithTheServer(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), NewPostgres(t))
+	ctx := t.Context()
+	s, err := Open(ctx, NewPostgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	e := s.engine.(*postgresEngine)
 	statement := func(statement string) error {
-		c, err := e.db.Conn(t.Context())
+		c, err := e.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		_, err = c.ExecContext(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
-		if c.PingContext(t.Context()) == nil {
+		_, err = c.ExecContext(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+		if c.PingContext(ctx) == nil {
 			t.Errorf("%s: the connection stays open", statement)
 		}
 		return named(err)
 	}
-	_, refused := pgconn.Connect(t.Context(), "postgres://user:secret@127.0.0.1:1,localhost:2/db?sslmode=prefer")
+	_, refused := pgconn.Connect(ctx, "postgres://user:secret@127.0.0.1:1,localhost:2/db?sslmode=prefer")
 	for want, err := range map[string]error{
 		"127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; localhost:2: dial tcp ": named(refused),
 		".s.PGSQL.5432 is read-only: a standby, or configured so":                                statement("SET TRANSACTION READ ONLY; CREATE TABLE t ()"),

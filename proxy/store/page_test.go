@@ -18,9 +18,9 @@ func TestPagesAreTheList(t *testing.T) {
 			{},
 			{Bill: "b1"},
 			{Bill: "none"},
-			{Bill: "b1", PartnerPrefix: partner.Of("one")[:12]},
-			{Bill: "b2", PartnerPrefix: partner.Of("one")},
-			{PartnerPrefix: partner.Of("two")[:12]},
+			{Bill: "b1", PartnerPrefix: partnerOne[:12]},
+			{Bill: "b2", PartnerPrefix: partnerOne},
+			{PartnerPrefix: partnerTwo[:12]},
 			{PartnerPrefix: partner.Of("three")[:12]},
 			{Upstream: "old"},
 			{Upstream: "old", State: store.Dead},
@@ -31,7 +31,7 @@ func TestPagesAreTheList(t *testing.T) {
 			{Since: noon.Add(time.Minute), Until: noon.Add(5 * time.Minute), State: store.Dead},
 		}
 		for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
-			filters = append(filters, store.Filter{State: state}, store.Filter{State: state, PartnerPrefix: partner.Of("one")[:12]})
+			filters = append(filters, store.Filter{State: state}, store.Filter{State: state, PartnerPrefix: partnerOne[:12]})
 		}
 		for _, f := range filters {
 			want, err := onePage(t, s, f)
@@ -68,7 +68,7 @@ func TestPageOfAPartnerBeginsWithItsNewest(t *testing.T) {
 			c.Received = noon.Add(time.Duration(i) * time.Second)
 			accept(t, s, c)
 		}
-		p, err := s.Page(t.Context(), store.Filter{PartnerPrefix: partner.Of("one"), Limit: 2})
+		p, err := s.Page(t.Context(), store.Filter{PartnerPrefix: partnerOne, Limit: 2})
 		if err != nil || strings.Join(ids(p.Callbacks), " ") != "c29 c28" {
 			t.Errorf("%v, %v", ids(p.Callbacks), err)
 		}

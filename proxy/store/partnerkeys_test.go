@@ -29,9 +29,18 @@ func ownBill(t testing.TB, s *store.Store, id partner.ID, bill, upstream string,
 	c, err := s.Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour))
 	must(t, err)
 	if outcome != "" {
-		_, err = s.Complete(t.Context(), c, outcome, noon)
-		must(t, err)
+		works(t)(s.Complete(t.Context(), c, outcome, noon))
 	}
+}
+
+// keyAddress is the address of a bill of the same name.
+func keyAddress(id partner.ID, bill string) store.Address {
+	return store.Address{ID: bill, Upstream: "old", Operation: "bill.create", Partner: id, Bill: bill, Form: "v2", URL: "https://one.example.com", Created: noon}
+}
+
+// lostCancel is a cancel of a bill whose outcome is unknown.
+func lostCancel(id partner.ID, bill string) store.UnknownWrite {
+	return store.UnknownWrite{Partner: id, Bill: bill, Operation: "bill.cancel", Upstream: "old", At: noon, Read: store.Reading{Finding: "not read"}}
 }
 
 func addKey(t testing.TB, s *store.Store) (bills int) {
@@ -44,42 +53,35 @@ func addKey(t testing.TB, s *store.Store) (bills int) {
 // All rows of a key become those of its partner: nothing is under the key any more, in no table.
 func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		s := open(t, url)
 		for _, id := range []partner.ID{firstKey, secondKey} {
 			name := id.Short()
 			ownBill(t, s, id, "bill of "+name, "old", store.Succeeded)
-			must(t, s.Seen(t.Context(), id, noon))
-			must(t, s.Prove(t.Context(), id))
-			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
-			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-				Partner: id, Bill: "lost by " + name, Operation: "bill.cancel", Upstream: "new", At: noon, Read: store.Reading{Finding: "not read"},
-			}))
-			_, err := s.MarkDoubled(t.Context(), id, "doubled of "+name, "bill.read", "", noon)
-			must(t, err)
-			_, err = s.Bind(t.Context(), store.Address{ID: name, Upstream: "old", Operation: "bill.create", Partner: id, Form: "v2", URL: "https://one.example.com", Created: noon})
-			must(t, err)
+			must(t, s.Seen(ctx, id, noon))
+			must(t, s.Prove(ctx, id))
+			must(t, s.SetStage(ctx, store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+			must(t, s.RecordUnknown(ctx, lostCancel(id, "lost by "+name)))
+			works(t)(s.MarkDoubled(ctx, id, "doubled of "+name, "bill.read", "", noon))
+			works(t)(s.Bind(ctx, keyAddress(id, name)))
 			c := callback("callback of "+name, "b")
 			c.Partner, c.Order = id, string(id)+" b"
 			accept(t, s, c)
-			_, err = s.AddCounts(t.Context(), "v1", []store.Counts{{Partner: id, Operation: "bill.read", Data: []byte(name)}}, noon, joined)
-			must(t, err)
+			works(t)(s.AddCounts(ctx, "v1", []store.Counts{{Partner: id, Operation: "bill.read", Data: []byte(name)}}, noon, joined))
 			h := store.Hour{Partner: id, At: noon.Truncate(time.Hour)}
 			h.Observe(false, time.Second)
-			_, err = s.AddHours(t.Context(), []store.Hour{h})
-			must(t, err)
-			must(t, s.UnsetStage(t.Context(), id, "kim", noon))
-			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+			works(t)(s.AddHours(ctx, []store.Hour{h}))
+			must(t, s.UnsetStage(ctx, id, "kim", noon))
+			must(t, s.SetStage(ctx, store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
 		}
-		must(t, s.CreateWave(t.Context(), store.Wave{Name: "autumn", Plan: "{}", By: "kim", Since: noon, Created: noon},
+		must(t, s.CreateWave(ctx, store.Wave{Name: "autumn", Plan: "{}", By: "kim", Since: noon, Created: noon},
 			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
 		// That there was no such bill is known of both: what is later counts.
 		for i, id := range []partner.ID{firstKey, secondKey} {
-			_, err := s.Deny(t.Context(), id, "denied", noon.Add(time.Duration(i)*time.Minute), noon)
-			must(t, err)
-			_, err = s.Deny(t.Context(), id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon)
-			must(t, err)
+			works(t)(s.Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon))
+			works(t)(s.Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon))
 		}
-		bills, err := s.CheckKey(t.Context(), twoKeys)
+		bills, err := s.CheckKey(ctx, twoKeys)
 		must(t, err)
 		if added := addKey(t, s); bills != 3 || added != 3 {
 			t.Errorf("%d bills before, %d when added, want 3", bills, added)
@@ -87,15 +89,13 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		db := raw(t, url)
 		moved := tablesOfPartners(t, url)
 		for _, table := range moved {
-			var under, all int
-			must(t, db.QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(secondKey)+"'").Scan(&under))
-			must(t, db.QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(firstKey)+"'").Scan(&all))
+			under, all := rowsOf(t, db, table, secondKey), rowsOf(t, db, table, firstKey)
 			if table != "billbridge_audit" && under != 0 || all == 0 {
 				t.Errorf("%s has %d rows under the key and %d of the partner: move them in AddKey", table, under, all)
 			}
 		}
 		for _, id := range []partner.ID{firstKey, secondKey} {
-			o, err := s.Owner(t.Context(), firstKey, "bill of "+id.Short())
+			o, err := s.Owner(ctx, firstKey, "bill of "+id.Short())
 			if err != nil || o.Upstream != "old" || o.State != store.Owned {
 				t.Errorf("%+v, %v", o, err)
 			}
@@ -105,7 +105,7 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		equal(t, ordering, string(firstKey)+" b", "the order of a callback")
 		must(t, db.QueryRow("SELECT denied FROM billbridge_owners WHERE bill = 'denied'").Scan(&denied))
 		equal(t, denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()), "when the bill was denied")
-		counts, err := s.CountsIn(t.Context(), "", store.AllPartners)
+		counts, err := s.CountsIn(ctx, "", store.AllPartners)
 		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
 			t.Errorf("%v, %v", counts, err)
 		}
@@ -113,11 +113,18 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		if len(r.Stages) != 1 || r.Stages[0].Stage != "stage of "+firstKey.Short() || s.Identity(secondKey) != firstKey {
 			t.Errorf("%+v, %s", r.Stages, s.Identity(secondKey))
 		}
-		gives(t, firstKey, "the digits of the key name")(s.Partner(t.Context(), secondKey[:12]))
+		gives(t, firstKey, "the digits of the key name")(s.Partner(ctx, secondKey[:12]))
 		last := audit(t, s, 1)[0]
 		last.At = time.Time{}
 		equal(t, last, store.Change{Action: store.KeyAdded, By: "anna", Partner: firstKey, Subject: secondKey.Short(), From: "stage of " + secondKey.Short()}, "audit")
 	})
+}
+
+// rowsOf is the number of rows of a table that a partner has.
+func rowsOf(t *testing.T, db *sql.DB, table string, id partner.ID) (n int) {
+	t.Helper()
+	must(t, db.QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(id)+"'").Scan(&n))
+	return n
 }
 
 // tablesOfPartners are the tables with a column partner, but for that of keys.
@@ -164,19 +171,12 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 		ownBill(t, late, firstKey, "b3", "old", store.Succeeded) // others are not held up
 		must(t, late.Seen(ctx, secondKey, noon))
 		must(t, late.Prove(ctx, secondKey))
-		must(t, late.RecordUnknown(ctx, store.UnknownWrite{
-			Partner: secondKey, Bill: "b1", Operation: "bill.cancel", Upstream: "old", At: noon, Read: store.Reading{Finding: "not read"},
-		}))
-		_, err := late.MarkDoubled(ctx, secondKey, "b1", "bill.read", "", noon)
-		must(t, err)
-		_, err = late.Bind(ctx, store.Address{ID: "a1", Upstream: "old", Operation: "bill.create", Partner: secondKey, Form: "v2", URL: "https://one.example.com", Created: noon})
-		must(t, err)
-		_, err = late.AddCounts(ctx, "v1", []store.Counts{{Partner: secondKey, Operation: "bill.read", Data: []byte("x")}}, noon, joined)
-		must(t, err)
+		must(t, late.RecordUnknown(ctx, lostCancel(secondKey, "b1")))
+		works(t)(late.MarkDoubled(ctx, secondKey, "b1", "bill.read", "", noon))
+		works(t)(late.Bind(ctx, keyAddress(secondKey, "a1")))
+		works(t)(late.AddCounts(ctx, "v1", []store.Counts{{Partner: secondKey, Operation: "bill.read", Data: []byte("x")}}, noon, joined))
 		for _, table := range tablesOfPartners(t, url) {
-			var under int
-			must(t, raw(t, url).QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(secondKey)+"'").Scan(&under))
-			equal(t, under, 0, table)
+			equal(t, rowsOf(t, raw(t, url), table, secondKey), 0, table)
 		}
 		_ = rolloutOf(t, late)
 		equal(t, late.Identity(secondKey), firstKey, "the identity at the second gateway")
@@ -220,10 +220,8 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 		}
 		recording.Wait()
 		db := raw(t, url)
-		var under, all int64
-		must(t, db.QueryRow("SELECT count(*) FROM billbridge_owners WHERE partner = '"+string(secondKey)+"'").Scan(&under))
-		must(t, db.QueryRow("SELECT count(*) FROM billbridge_owners WHERE partner = '"+string(firstKey)+"'").Scan(&all))
-		if under != 0 || all != recorded.Load() {
+		under, all := rowsOf(t, db, "billbridge_owners", secondKey), rowsOf(t, db, "billbridge_owners", firstKey)
+		if under != 0 || int64(all) != recorded.Load() {
 			t.Errorf("%d rows are under the key, %d are the partner's, %d were recorded", under, all, recorded.Load())
 		}
 	})
@@ -232,72 +230,31 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 // What another gateway is recording under the key at this moment is waited for, and becomes the partner's.
 func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
 	t.Parallel()
-	url := proxytest.Postgres(t)
-	s, db := open(t, url), raw(t, url)
-	other, err := raw(t, url).BeginTx(t.Context(), nil)
+	s := addedAfter(t, "INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1)", string(secondKey))
+	o, err := s.Owner(t.Context(), firstKey, "b1")
 	must(t, err)
-	_, err = other.Exec("INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1)", string(secondKey))
-	must(t, err)
-	added := make(chan error, 1)
-	go func() {
-		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
-		added <- err
-	}()
-	awaitLock(t, db, added)
-	must(t, other.Commit())
-	must(t, <-added)
-	if o, err := s.Owner(t.Context(), firstKey, "b1"); err != nil || o.State != store.Owned {
-		t.Errorf("%+v, %v", o, err)
-	}
-}
-
-// A callback whose address was read before its key became one of a partner is refused, so that the upstream sends it again. The partner's
-// is stored, and a repetition counts.
-func TestCallbackOfAKeyThatHasMoved(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		addKey(t, s)
-		late := callback("late", "b")
-		late.Partner, late.Order = secondKey, string(secondKey)+" b"
-		fails(t, store.ErrFurtherKey)(s.Accept(t.Context(), late, time.Hour))
-		again := late
-		again.Partner, again.Order = firstKey, string(firstKey)+" b"
-		accept(t, s, again)
-		again.ID = "repeated"
-		if fresh, _, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
-			t.Error(fresh, err)
-		}
-		c, err := s.Get(t.Context(), "late")
-		must(t, err)
-		equal(t, c.Repeats, 1, "repetitions")
-		page, err := s.Page(t.Context(), store.Filter{Limit: 9})
-		must(t, err)
-		equal(t, len(page.Callbacks), 1, "callbacks")
-	})
+	equal(t, o.State, store.Owned)
 }
 
 // A callback that is being stored at this moment is waited for.
 func TestKeyWaitsForCallbacks(t *testing.T) {
 	t.Parallel()
+	addedAfter(t, "LOCK TABLE billbridge_callbacks IN ROW EXCLUSIVE MODE") // as each INSERT does
+}
+
+// addedAfter adds a key to a store in PostgreSQL, which must wait until another gateway has committed a statement.
+func addedAfter(t *testing.T, statement string, arguments ...any) *store.Store {
+	t.Helper()
 	url := proxytest.Postgres(t)
 	s, db := open(t, url), raw(t, url)
 	other, err := raw(t, url).BeginTx(t.Context(), nil)
 	must(t, err)
-	_, err = other.Exec("LOCK TABLE billbridge_callbacks IN ROW EXCLUSIVE MODE") // as each INSERT does
-	must(t, err)
+	works(t)(other.Exec(statement, arguments...))
 	added := make(chan error, 1)
 	go func() {
 		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
 		added <- err
 	}()
-	awaitLock(t, db, added)
-	must(t, other.Commit())
-	must(t, <-added)
-}
-
-// awaitLock waits until AddKey waits for the lock of a table.
-func awaitLock(t *testing.T, db *sql.DB, added chan error) {
-	t.Helper()
 	proxytest.Eventually(t, func() bool {
 		waits := 0
 		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'").Scan(&waits))
@@ -306,6 +263,9 @@ func awaitLock(t *testing.T, db *sql.DB, added chan error) {
 		}
 		return waits > 0
 	}, func() string { return "nothing waits" })
+	must(t, other.Commit())
+	must(t, <-added)
+	return s
 }
 
 // A key with many bills is refused: creates of all partners would wait.
@@ -321,8 +281,7 @@ func TestKeyWithManyBillsIsRefused(t *testing.T) {
 		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "5001 bills are stored under the key, and at most 5000") {
 			t.Error(err)
 		}
-		_, err = s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined)
-		must(t, err)
+		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined))
 	})
 }
 
@@ -333,66 +292,6 @@ func open2(t *testing.T, url string, s *store.Store) *store.Store {
 		must(t, s.Close())
 	}
 	return open(t, url)
-}
-
-// A key that would make two bills one, or whose creates are under way, is refused, and nothing is changed.
-func TestKeyIsRefused(t *testing.T) {
-	t.Parallel()
-	third := partner.Of("third key")
-	for name, c := range map[string]struct {
-		before func(t *testing.T, s *store.Store)
-		key    store.PartnerKey
-		want   string
-	}{
-		"the same bill ids": {func(t *testing.T, s *store.Store) {
-			for _, bill := range []string{"b1", "b2", "b3", "b4"} {
-				ownBill(t, s, firstKey, bill, "old", store.Succeeded)
-				ownBill(t, s, secondKey, bill, "new", store.Succeeded)
-			}
-			ownBill(t, s, secondKey, "only one", "new", store.Succeeded)
-		}, twoKeys, "4 bill ids are stored under the key and under the partner"},
-		"the same id, of a lost write": {func(t *testing.T, s *store.Store) {
-			ownBill(t, s, firstKey, "b1", "old", store.Succeeded)
-			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-				Partner: secondKey, Bill: "b1", Operation: "bill.cancel", Upstream: "new", At: noon, Read: store.Reading{Finding: "not read"},
-			}))
-		}, twoKeys, "1 bill ids are stored"},
-		"a create under way":     {func(t *testing.T, s *store.Store) { ownBill(t, s, secondKey, "b1", "old", "") }, twoKeys, "1 creates with the key"},
-		"an unknown outcome":     {func(t *testing.T, s *store.Store) { ownBill(t, s, secondKey, "b1", "old", store.Unknown) }, twoKeys, "1 creates with the key"},
-		"a key that it has":      {func(t *testing.T, s *store.Store) { addKey(t, s) }, twoKeys, "key " + secondKey.Short() + " is one of partner " + firstKey.Short() + " already"},
-		"a key of another one":   {func(t *testing.T, s *store.Store) { addKey(t, s) }, store.PartnerKey{Key: secondKey, Partner: third}, "key " + secondKey.Short() + " is one of partner " + firstKey.Short() + " already"},
-		"a partner that is none": {func(t *testing.T, s *store.Store) { addKey(t, s) }, store.PartnerKey{Key: third, Partner: secondKey}, "key " + secondKey.Short() + " is one of partner " + firstKey.Short()},
-		"its own key":            {func(*testing.T, *store.Store) {}, store.PartnerKey{Key: firstKey, Partner: firstKey}, "must differ"},
-		"a prefix":               {func(*testing.T, *store.Store) {}, store.PartnerKey{Key: secondKey[:12], Partner: firstKey}, "all digits"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, s *store.Store) {
-				c.before(t, s)
-				_, checked := s.CheckKey(t.Context(), c.key)
-				before := rolloutOf(t, s).Revision
-				_, err := s.AddKey(t.Context(), c.key, "anna", noon, joined)
-				if err == nil || !strings.Contains(err.Error(), c.want) || checked == nil || !strings.Contains(checked.Error(), c.want) {
-					t.Errorf("%v, checked: %v", err, checked)
-				}
-				conflict := (*store.KeyConflict)(nil)
-				if errors.As(err, &conflict); strings.HasPrefix(c.want, "4") {
-					equal(t, conflict.Bills, []string{"b1", "b2", "b3"}, "the first bills")
-				}
-				equal(t, rolloutOf(t, s).Revision, before, "revision")
-			})
-		})
-	}
-}
-
-// The further keys of a key move with it.
-func TestKeyWithFurtherKeys(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		third := partner.Of("third key")
-		addKey(t, s)
-		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: third}, "anna", noon, joined))
-		_ = rolloutOf(t, s)
-		equal(t, s.PartnerKeys(), map[partner.ID]partner.ID{firstKey: third, secondKey: third}, "keys")
-	})
 }
 
 // What other gateways write meanwhile does not deadlock with a key that is added: each row is written before or after.
@@ -408,26 +307,19 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			return err
 		},
 		"DismissUnknown": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-				Partner: firstKey, Bill: fmt.Sprint("other ", n), Operation: "bill.cancel", Upstream: "old", At: noon, Read: store.Reading{Finding: "not read"},
-			}))
+			must(t, s.RecordUnknown(t.Context(), lostCancel(firstKey, fmt.Sprint("other ", n))))
 			_, err := s.DismissUnknown(t.Context(), firstKey, fmt.Sprint("other ", n), "kim", at)
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			return s.Rebind(t.Context(), store.Address{
-				ID: fmt.Sprint("other ", n), Upstream: "old", Operation: "bill.create", Partner: id, Form: "v2", URL: "https://one.example.com", Created: noon,
-			}, store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
+			return s.Rebind(t.Context(), keyAddress(id, fmt.Sprint("other ", n)), store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
 		},
 		"Bind and Own": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			var calling sync.WaitGroup
 			for i := range 4 {
 				calling.Go(func() {
 					bill := fmt.Sprint("batch ", n, " ", i)
-					_, err := s.Bind(t.Context(), store.Address{
-						ID: bill, Upstream: "old", Operation: "bill.create", Partner: id, Bill: bill, Form: "v2", URL: "https://one.example.com", Created: noon,
-					})
-					must(t, err)
+					works(t)(s.Bind(t.Context(), keyAddress(id, bill)))
 				})
 				calling.Go(func() {
 					if _, err := s.Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}); err != nil {
@@ -445,23 +337,21 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx := t.Context()
 			url := proxytest.Postgres(t)
 			s := open(t, url)
-			other, err := store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: keyA}})
+			other, err := store.Open(ctx, url, store.Options{Keys: store.Keys{Key: keyA}})
 			_ = closed(t, other, err)
 			for i := range 15 {
 				id := partner.Of(fmt.Sprint("key ", i))
 				for n := range 20 {
 					bill := fmt.Sprint("b", i, " ", n)
-					_, err := s.Bind(t.Context(), store.Address{
-						ID: bill, Upstream: "old", Operation: "bill.create", Partner: id, Bill: bill, Form: "v2",
-						URL: "https://one.example.com", Created: noon, Look: noon.Add(time.Minute),
-					})
-					must(t, err)
-					must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-						Partner: id, Bill: bill, Operation: "bill.cancel", Upstream: "old", At: noon, Next: noon.Add(time.Minute),
-						Read: store.Reading{Finding: "not read"},
-					}))
+					a := keyAddress(id, bill)
+					a.Look = noon.Add(time.Minute)
+					works(t)(s.Bind(ctx, a))
+					lost := lostCancel(id, bill)
+					lost.Next = noon.Add(time.Minute)
+					must(t, s.RecordUnknown(ctx, lost))
 				}
 				var writing sync.WaitGroup
 				ended := make(chan struct{})
@@ -481,7 +371,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 						}
 					})
 				}
-				_, err := s.AddKey(t.Context(), store.PartnerKey{Key: id, Partner: firstKey}, "anna", noon, joined)
+				_, err := s.AddKey(ctx, store.PartnerKey{Key: id, Partner: firstKey}, "anna", noon, joined)
 				close(ended)
 				writing.Wait()
 				if err != nil {

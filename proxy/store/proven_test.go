@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -23,15 +22,14 @@ func unbind(t testing.TB, s *store.Store, ids ...string) {
 
 // Rows of earlier versions stay: their gateways do not count how many calls have an address.
 func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		must(t, open(t, url).Close())
 		db := raw(t, url)
 		backToVersion5(t, db)
 		// The hash of a registration as version 5 made it must not be that of today.
 		run(t, db, `INSERT INTO billbridge_addresses (id, upstream, operation, partner, bill, store, form, url, registration, created)
-			VALUES ('old', 'old', 'mapping.register', '`+string(partner.Of("one"))+`', '', 's', 'v2', 'https://one.example.com/paid',
-			'`+string(partner.Of(fmt.Sprintf("%q", []string{"old", "mapping.register", string(partner.Of("one")), "s", "v2", "https://one.example.com/paid"})))+`', 1)`)
+			VALUES ('old', 'old', 'mapping.register', '`+string(partnerOne)+`', '', 's', 'v2', 'https://one.example.com/paid',
+			'`+string(partner.Of(fmt.Sprintf("%q", []string{"old", "mapping.register", string(partnerOne), "s", "v2", "https://one.example.com/paid"})))+`', 1)`)
 		s := open(t, url)
 		bind(t, s, registration("new", "s", noon))
 		unbind(t, s, "new")
@@ -41,8 +39,7 @@ func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 
 // Of two registrations at the same time, at two replicas, a refused one does not remove the address of the other.
 func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for round := range 15 {
 			var given [8]string
@@ -71,8 +68,7 @@ func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
 
 // Rows of addresses, of the ledger and of unknown outcomes count together, until one replica records a success.
 func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		may := func(s *store.Store, key string, want bool) {
 			t.Helper()
@@ -100,25 +96,25 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		unbind(t, s, "last")
 		may(s, "one", true)
 		bind(t, s, address("last", "last"))
-		must(t, replicas[1].Prove(t.Context(), partner.Of("one")))
+		must(t, replicas[1].Prove(t.Context(), partnerOne))
 		may(s, "one", true)
-		fails(t, "", "an abbreviated hash is recorded")(s.Prove(t.Context(), partner.Of("one")[:12]))
+		fails(t, "", "an abbreviated hash is recorded")(s.Prove(t.Context(), partnerOne[:12]))
 	})
 }
 
 // Partners that were seen, that own a bill or that were called are not limited after an upgrade.
 func TestUpgradeKnowsValidKeys(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s, err := store.Open(t.Context(), url)
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
+		s, err := store.Open(ctx, url)
 		must(t, err)
-		must(t, s.Seen(t.Context(), partner.Of("seen"), noon))
+		must(t, s.Seen(ctx, partner.Of("seen"), noon))
 		accept(t, s, callback("c1", "b1")) // of "one"
-		c, err := s.Own(t.Context(), partner.Of("owner"), "b2", "new", noon, time.Time{})
+		c, err := s.Own(ctx, partner.Of("owner"), "b2", "new", noon, time.Time{})
 		if err == nil {
-			_, err = s.Complete(t.Context(), c, store.Succeeded, noon)
+			_, err = s.Complete(ctx, c, store.Succeeded, noon)
 		}
-		if _, pending := s.Own(t.Context(), partner.Of("pending"), "b2", "new", noon, time.Time{}); errors.Join(err, pending, s.Close()) != nil {
+		if _, pending := s.Own(ctx, partner.Of("pending"), "b2", "new", noon, time.Time{}); errors.Join(err, pending, s.Close()) != nil {
 			t.Fatal(err, pending)
 		}
 		db := raw(t, url)
@@ -133,6 +129,6 @@ func TestUpgradeKnowsValidKeys(t *testing.T) {
 			must(t, rows.Scan(&id))
 			proven[id] = true
 		}
-		equal(t, proven, map[string]bool{string(partner.Of("seen")): true, string(partner.Of("one")): true, string(partner.Of("owner")): true}, "proven")
+		equal(t, proven, map[string]bool{string(partner.Of("seen")): true, string(partnerOne): true, string(partner.Of("owner")): true}, "proven")
 	})
 }

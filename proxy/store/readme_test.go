@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -49,7 +48,7 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 		if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
 			t.Errorf("a bill from before the backup is %+v", o)
 		}
-		if o, err := s.Owner(t.Context(), partner.Of("one"), "after"); !errors.Is(err, store.ErrNotFound) {
+		if o, err := s.Owner(t.Context(), partnerOne, "after"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
 		}
 		must(t, s.Close())

@@ -65,6 +65,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 		for _, replaced := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", replaced ", replaced), func(t *testing.T) {
 				t.Parallel()
+				ctx := t.Context()
 				url := proxytest.SQLite(t)
 				s := open(t, url)
 				bind(t, s, address("a1", "b"))
@@ -75,11 +76,11 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 					must(t, err)
 					must(t, os.WriteFile(path, text, 0o600))
 				}
-				fresh, _, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
-				_, found := s.Address(t.Context(), "a1")
-				_, taken := s.Bind(t.Context(), address("a2", "b"))
+				fresh, _, accepted := s.Accept(ctx, callback("c1", "b"), time.Minute)
+				_, found := s.Address(ctx, "a1")
+				_, taken := s.Bind(ctx, address("a2", "b"))
 				for what, err := range map[string]error{
-					"Accept": accepted, "Bind": taken, "Ping": s.Ping(t.Context()), "Address": found,
+					"Accept": accepted, "Bind": taken, "Ping": s.Ping(ctx), "Address": found,
 				} {
 					fails(t, store.ErrReplaced, what)(err)
 				}
@@ -188,6 +189,7 @@ func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 // While another process keeps the lock of the file, writes fail in time; they work again after that.
 func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	url := proxytest.SQLite(t)
 	s := openSmall(t, url, 0)
 	other := raw(t, url)
@@ -195,21 +197,21 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	var senders sync.WaitGroup
 	for i := range 20 {
 		senders.Go(func() {
-			if fresh, _, err := s.Accept(t.Context(), callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
+			if fresh, _, err := s.Accept(ctx, callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
 				t.Errorf("a callback was accepted: %v", fresh)
 			}
 		})
 	}
 	senders.Wait()
-	fails(t, "", "it is said to work")(s.Ping(t.Context()))
-	fails(t, store.ErrNotFound, "reading")(s.Address(t.Context(), "a"))
+	fails(t, "", "it is said to work")(s.Ping(ctx))
+	fails(t, store.ErrNotFound, "reading")(s.Address(ctx, "a"))
 	run(t, other, "ROLLBACK")
 	accept(t, s, callback("c0", "b"))
 
 	second := proxytest.SQLite(t)
 	other = raw(t, second)
 	run(t, other, "BEGIN EXCLUSIVE")
-	fails(t, "another process has it locked", "opening")(store.OpenSmall(t.Context(), second, 0))
+	fails(t, "another process has it locked", "opening")(store.OpenSmall(ctx, second, 0))
 	run(t, other, "ROLLBACK")
 	openSmall(t, second, 0)
 }

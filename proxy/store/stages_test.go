@@ -3,12 +3,10 @@ package store_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -37,14 +35,13 @@ func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 // Concurrent changes of replicas have different revisions, and the audit log has the stage that each one replaced. A
 // reader that goes on after the last revision that it has read misses none of them.
 func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const changes = 24
 		var changing sync.WaitGroup
 		for i := range changes {
 			changing.Go(func() {
-				stage := store.Stage{Partner: partner.Of("one"), Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
+				stage := store.Stage{Partner: partnerOne, Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
 				if err := replicas[i%2].SetStage(t.Context(), stage); err != nil {
 					t.Error(err)
 				}
@@ -85,63 +82,19 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 	})
 }
 
-// The audit log is read in both orders, from a revision and from a time.
-func TestAuditFilters(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		start := noon.UnixMilli()
-		for i, at := range []time.Duration{0, time.Hour, 0, 2 * time.Hour} { // the third gateway has an old clock
-			c := store.Change{Action: store.SignedIn, By: "anna", At: noon.Add(at), Subject: fmt.Sprint(i)}
-			if i == 1 || i == 2 {
-				c.Partner = partner.Of([]string{"one", "two"}[i-1])
-			}
-			must(t, s.Record(t.Context(), c))
-		}
-		hour := time.Hour.Milliseconds()
-		for _, c := range []struct {
-			filter store.AuditFilter
-			want   string
-		}{
-			{store.AuditFilter{}, "3 2 1 0"},
-			{store.AuditFilter{OldestFirst: true}, "0 1 2 3"},
-			{store.AuditFilter{After: start + hour}, "0"},
-			{store.AuditFilter{OldestFirst: true, After: start + hour}, "2 3"},
-			{store.AuditFilter{OldestFirst: true, After: start + hour + 1}, "3"},
-			{store.AuditFilter{OldestFirst: true, After: start + 2*hour}, ""},
-			{store.AuditFilter{OldestFirst: true, Since: noon}, "0 1 2 3"},
-			{store.AuditFilter{OldestFirst: true, Since: noon.Add(time.Millisecond)}, "1 3"},
-			{store.AuditFilter{Since: noon.Add(time.Hour)}, "3 1"},
-			{store.AuditFilter{OldestFirst: true, Since: noon.Add(time.Hour), After: start + hour}, "3"},
-			{store.AuditFilter{OldestFirst: true, Partner: partner.Of("one")}, "1"},
-			{store.AuditFilter{OldestFirst: true, Partner: partner.Of("one"), Shared: true}, "0 1 3"},
-			{store.AuditFilter{OldestFirst: true, Limit: 2}, "0 1"},
-		} {
-			if c.filter.Limit == 0 {
-				c.filter.Limit = 10
-			}
-			log, err := s.Audit(t.Context(), c.filter)
-			must(t, err)
-			var got []string
-			for _, e := range log {
-				got = append(got, e.Subject)
-			}
-			equal(t, strings.Join(got, " "), c.want, fmt.Sprintf("%+v", c.filter))
-		}
-	})
-}
-
 // For a known partner, and for a bill found at its owner, nothing is written.
 func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, proxytest.SQLite(t))
-	must(t, s.Seen(t.Context(), partner.Of("one"), noon))
+	must(t, s.Seen(t.Context(), partnerOne, noon))
 	c := own(t, s, "b", "old")
 	settle(t, s, c, store.Succeeded)
 	release := s.Hold() // from here on no write comes to an end
 	defer release()
 	for name, do := range map[string]func() error{
-		"Seen": func() error { return s.Seen(t.Context(), partner.Of("one"), noon.Add(time.Hour)) },
+		"Seen": func() error { return s.Seen(t.Context(), partnerOne, noon.Add(time.Hour)) },
 		"Found": func() error {
-			_, err := s.Found(t.Context(), partner.Of("one"), "b", "old", noon)
+			_, err := s.Found(t.Context(), partnerOne, "b", "old", noon)
 			return err
 		},
 	} {
@@ -164,14 +117,12 @@ func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	release := s.Hold()
 	seen := make(chan error, 2)
 	for i := range 2 {
-		go func() { seen <- s.Seen(t.Context(), partner.Of("one"), noon.Add(time.Duration(i)*time.Hour)) }()
+		go func() { seen <- s.Seen(t.Context(), partnerOne, noon.Add(time.Duration(i)*time.Hour)) }()
 		proxytest.Eventually(t, func() bool { return s.Waiting() == i+1 }, nil)
 	}
 	release()
 	for range 2 {
 		must(t, <-seen)
 	}
-	first, err := s.FirstSeen(t.Context(), partner.Of("one"))
-	must(t, err)
-	equal(t, first, noon, "first seen")
+	gives(t, noon, "first seen")(s.FirstSeen(t.Context(), partnerOne))
 }

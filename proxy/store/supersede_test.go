@@ -26,8 +26,7 @@ func answered(t testing.TB, s *store.Store, at time.Time) []string {
 
 // The third answer to an older callback and a newer one, at two replicas at the same time: one of them supersedes the older one.
 func TestSupersededAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		for i := range 50 {
 			bill, at := fmt.Sprint("b", i), noon.Add(time.Duration(i)*time.Hour)

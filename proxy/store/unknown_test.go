@@ -4,15 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
 // made records an owned bill at an upstream.
 func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
 	t.Helper()
-	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, at, until)
+	c, err := s.Own(t.Context(), partnerOne, bill, upstream, at, until)
 	must(t, err)
 	works(t)(s.Complete(t.Context(), c, store.Succeeded, at))
 }
@@ -21,14 +19,14 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at, By: "operator"}
-	must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, "shop", r, resolves, ended))
+	must(t, s.RecordRead(t.Context(), partnerOne, bill, upstream, "shop", r, resolves, ended))
 }
 
 // noAnswer records a write of a bill without an answer.
 func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time) {
 	t.Helper()
 	w := store.UnknownWrite{
-		Partner: partner.Of("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
+		Partner: partnerOne, Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
 		Merchant: "shop",
 		Read:     store.Reading{Finding: "not asked"},
 	}
@@ -49,13 +47,13 @@ func listed(list []store.ListedBill) (names []string) {
 
 // Creates without an answer in an older ledger are listed after the upgrade.
 func TestMigratesUnknownOutcomes(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s, err := store.Open(t.Context(), url)
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
+		s, err := store.Open(ctx, url)
 		must(t, err)
-		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
+		c, err := s.Own(ctx, partnerOne, "b1", "old", noon, noon.Add(24*time.Hour))
 		must(t, err)
-		works(t)(s.Complete(t.Context(), c, store.Unknown, noon))
+		works(t)(s.Complete(ctx, c, store.Unknown, noon))
 		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
 		must(t, s.Close())
 		db := raw(t, url)
@@ -63,7 +61,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
 			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
 		must(t, db.Close())
-		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
+		list, all, err := open(t, url).UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
 		must(t, err)
 		equal(t, listed(list), []string{"b1 bill.create"}, "listed")
 		equal(t, all, 1, "all")

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -26,8 +25,7 @@ func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []sto
 
 // The store has the upstreams of the last replica, not a mixture of two.
 func TestConcurrentReconcilesDoNotMix(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 4)
 		for range 10 {
 			var starting sync.WaitGroup

@@ -2,66 +2,19 @@ package evidence_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 )
-
-// kinds returns the kinds of all notes in the sources, with the number of their values.
-func kinds(t *testing.T) map[string]int {
-	t.Helper()
-	all := map[string]int{"verdict": 4} // built of a verdict
-	for _, pattern := range []string{"*.go", "../*.go", "../wave/*.go", "../../operate/*.go"} {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("%s: no file, %v", pattern, err)
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			must(t, err)
-			ast.Inspect(file, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				called := ""
-				switch f := call.Fun.(type) {
-				case *ast.Ident:
-					called = f.Name
-				case *ast.SelectorExpr:
-					called = f.Sel.Name
-				}
-				if called != "Say" {
-					return true
-				}
-				literal, ok := call.Args[0].(*ast.BasicLit)
-				if !ok {
-					t.Fatalf("%s: the kind of a note is not a literal", name)
-				}
-				kind, err := strconv.Unquote(literal.Value)
-				must(t, err)
-				all[kind] = len(call.Args) - 1
-				return true
-			})
-		}
-	}
-	return all
-}
 
 // Every note of the sources has its words in both languages, with each of its values.
 func TestEveryNoteHasWordsInBothLanguages(t *testing.T) {
 	t.Parallel()
-	all := kinds(t)
+	all := proxytest.Said(t, "Say", "*.go", "../*.go", "../wave/*.go", "../../operate/*.go")
+	all["verdict"] = 4 // built of a verdict
 	if len(all) < 40 {
 		t.Errorf("only %d kinds are in the sources", len(all))
 	}
@@ -108,12 +61,5 @@ func TestWordsOfValues(t *testing.T) {
 		if text, ok := row.language.Words(row.note); text != row.want || ok != row.ok {
 			t.Errorf("%q %v, want %q", text, ok, row.want)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -114,7 +114,7 @@ func (v visitor) crawl() (all string) {
 // partners without a token.
 func TestAPartnerSeesOnlyItself(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.fill()
 	ofHana := []string{hanaKey, hanaToken, "Hana", "OF-HANA", "Slow reply"}
 	ofDemo := []string{demoKey, "UNPAID", "REFUSES", "LOST", "no-such-key", "Callback twice", "no URL bills"}
@@ -161,7 +161,7 @@ const othersActions = `
 // A partner changes nothing that others have, and not the clock of all. Addresses of others do not exist.
 func TestAPartnerChangesOnlyItself(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.fill()
 	v := r.visitor(hanaToken)
 	before := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges()))
@@ -202,7 +202,7 @@ func TestTheOnlyPartnerIsNotTheOperator(t *testing.T) {
 // Another site in the same browser changes nothing, and neither does another name that leads to this machine.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.fill()
 	before := fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges()))
 	form := url.Values{"partner": {"1"}, "bill": {"UNPAID"}, "token": {hanaToken}}.Encode()
@@ -268,7 +268,7 @@ func TestSignIn(t *testing.T) {
 // The control API is where it was.
 func TestControlAPIIsBesideThePages(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.fill()
 	for _, path := range []string{"/bills", "/log", "/values", "/clock", "/partners", "/calls"} {
 		res, err := http.Get(r.control + path)
@@ -361,7 +361,7 @@ func TestRunsNeedAToken(t *testing.T) {
 // A list without rows says whether the filter is the reason.
 func TestListsSayWhyTheyAreEmpty(t *testing.T) {
 	t.Parallel()
-	v := start(t, sandbox.Options{}).visitor("")
+	v := start(t).visitor("")
 	for path, says := range map[string]string{
 		"/desk/calls": "The README of the sandbox has a first call.", "/desk/calls?code=NONE": "Nothing matches the filter.",
 		"/desk/bills": "There are no bills.", "/desk/bills?state=D": "Nothing matches the filter.",

@@ -12,7 +12,7 @@ import (
 // Every page fits every screen, has no violation that axe-core finds, and leaves no error in the console of the browser.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	p, r := browser.NewTab(t), start(t, sandbox.Options{})
+	p, r := browser.NewTab(t), start(t)
 	r.fill()
 	p.Check(r.control, [][2]string{
 		{"desk-calls", "/desk/calls"},

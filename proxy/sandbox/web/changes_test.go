@@ -89,7 +89,7 @@ func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
 	for name, want := range scenarioRows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			v := r.visitor("")
 			form := url.Values{"partner": {"1"}, "operation": {"bill.create"}, "code": {"BILL_007"}, "for": {"next"}}.Encode()
 			if res, body := v.post("/desk/scenarios/"+name, form); res.StatusCode != http.StatusSeeOther {
@@ -126,7 +126,7 @@ func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
 // A callback that comes before the reply: the bill is paid, and the partner has the callback, while the create is still running.
 func TestScenarioCallbackFirst(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	if res, _ := r.visitor("").post("/desk/scenarios/callback_first", "partner=1&for=next"); res.StatusCode != http.StatusSeeOther {
 		t.Fatal(res.StatusCode)
 	}
@@ -140,7 +140,7 @@ func TestScenarioCallbackFirst(t *testing.T) {
 // A scenario for a minute disturbs every call until the clock has passed the minute; others are off by a click.
 func TestScenarioForAMinute(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	v := r.visitor("")
 	form := "partner=1&for=minute"
 	v.post("/desk/scenarios/maintenance", form)
@@ -166,7 +166,7 @@ func TestScenarioForAMinute(t *testing.T) {
 // A repeated call is the same request, with what applies now: also one that a scenario aborts.
 func TestCallIsRepeated(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	v := r.visitor("")
 	r.call("create", demoKey, "FIRST", nil)
 	proxytest.Eventually(t, func() bool { return len(r.Exchanges()) == 1 }, nil)
@@ -202,7 +202,7 @@ func TestClockIsSet(t *testing.T) {
 // The operation of a scenario is chosen, and an unknown one is refused with the reason. Every scenario of the page has a test.
 func TestScenarioIsForAnOperation(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	v := r.visitor("")
 	v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.read")
 	equal(t, r.call("create", demoKey, "FIRST", nil), "0000", "another operation")
