@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"testing"
 
 	"billbridge/proxy/sandbox"
 )
@@ -19,6 +23,37 @@ type noCallbacks struct{}
 
 func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("callbacks go nowhere in this test")
+}
+
+// startBackends starts sandboxes that are the upstreams old and new, of these forms. It returns them, and the section upstreams of a config, in which
+// settings are further keys of both. If serve is not nil, it answers instead.
+func startBackends(
+	t *testing.T, old, fresh, settings string, keys []string, serve func(n int, service *sandbox.Service, w http.ResponseWriter, q *http.Request),
+) (services []*sandbox.Service, upstreams string) {
+	o := sandbox.Options{Transport: noCallbacks{}}
+	for _, key := range keys {
+		o.Partners = append(o.Partners, sandbox.Partner{Key: key, Name: key})
+	}
+	upstreams = "upstreams:\n"
+	for n, form := range []string{old, fresh} {
+		service := sandbox.New(o)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if serve == nil {
+				service.ServeHTTP(w, q)
+				return
+			}
+			body, err := io.ReadAll(q.Body) // so that the server notices when the gateway gives up
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			q.Body = io.NopCloser(bytes.NewReader(body))
+			serve(n, service, w, q)
+		}))
+		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); _ = service.Close() })
+		services = append(services, service)
+		upstreams += fmt.Sprintf("  %s: {form: %s, url: %q%s}\n", backendNames[n], form, server.URL, settings)
+	}
+	return services, upstreams
 }
 
 func operationPath(form, op string) string {

@@ -64,9 +64,7 @@ func (b *cluster) kill(t *testing.T, g *gateway) {
 	t.Helper()
 	b.remove(g)
 	g.process.kill()
-	if code, err := g.process.end(); err != nil || code != -1 {
-		t.Fatalf("it was to be killed, and ended with %d, %v:\n%s", code, err, g.process.all("stdout", "stderr"))
-	}
+	g.process.ends(t, -1)
 }
 
 // client returns an HTTP client for the cluster.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -159,17 +158,9 @@ type failOverTrial struct {
 
 func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
 	b := &failOverTrial{pair: proxytest.NewPair(t), cluster: newCluster(t)}
-	forms := []string{old, map[string]string{"legacy": "v2", "v2": "legacy"}[old]}
-	var urls []any
-	for n, name := range backendNames {
-		s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}})
-		server := httptest.NewServer(s)
-		t.Cleanup(func() { server.Close(); _ = s.Close() })
-		b.services, urls = append(b.services, s), append(urls, name, forms[n], server.URL)
-	}
-	b.config = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n"+
-		"  %s: {form: %s, url: %q}\n  %s: {form: %s, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
-		append(urls, b.pair.URL, settings)...)
+	b.services, b.config = startBackends(t, old, map[string]string{"legacy": "v2", "v2": "legacy"}[old], "", []string{trialKey}, nil)
+	b.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
+		b.pair.URL, settings)
 	b.decide(t, func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
 		func(t *testing.T, s *store.Store) error {
 			return s.Seen(t.Context(), partner.Of(trialKey), time.Now().Add(-time.Hour))

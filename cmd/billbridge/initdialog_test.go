@@ -168,7 +168,7 @@ func TestInitOnATerminal(t *testing.T) {
 		_ = cmd.Wait()
 		equal(t, cmd.ProcessState.ExitCode(), c.code, seen)
 		_, err = os.Stat(filepath.Join(cmd.Dir, "billbridge.yaml"))
-		equal(t, err == nil, (c.code == exitOK), c.last)
+		equal(t, err == nil, c.code == exitOK, c.last)
 	}
 }
 
@@ -219,8 +219,6 @@ func runIn(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	p, err := launch(dir, "billbridge", args...)
 	must(t, err)
-	if code, err := p.end(); code != exitOK || err != nil {
-		t.Fatalf("%q: %d, %v\n%s", args, code, err, p.all("stdout", "stderr"))
-	}
+	p.ends(t)
 	return p.all("stdout")
 }

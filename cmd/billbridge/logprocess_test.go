@@ -133,7 +133,7 @@ func loggedIDs(t *testing.T, log *os.File) (ids map[string]int, longest int) {
 			ids[record.ID]++
 			longest = max(longest, len(line))
 		}
-		equal(t, strings.HasPrefix(record.ID, "u"), (record.Outcome == "unknown"), line)
+		equal(t, strings.HasPrefix(record.ID, "u"), record.Outcome == "unknown", line)
 	}
 	return ids, longest
 }
@@ -155,9 +155,7 @@ func TestAStopUnderLoadLosesNoLine(t *testing.T) {
 	log := logFile(t)
 	g := startLogged(t, log, "log: {flush: 10s, buffer: 1MiB}\n")
 	answered := g.load(1000, func() { _ = g.cmd.Process.Signal(syscall.SIGTERM) })
-	if code, err := g.end(); code != exitOK || err != nil {
-		t.Errorf("exit code %d, %v", code, err)
-	}
+	g.ends(t)
 	logged, _ := loggedIDs(t, log)
 	if lost := missing(answered, logged); len(lost) > 0 || len(answered) < 1000 {
 		t.Errorf("%d calls were answered, and there is not one line of each of %q", len(answered), lost)
@@ -187,9 +185,7 @@ func TestABrokenLogDoesNotStopTheGateway(t *testing.T) {
 				t.Errorf("%q lines were counted as lost, want 22", lost)
 			}
 			must(t, g.cmd.Process.Signal(syscall.SIGTERM))
-			if code, err := g.end(); code != exitOK || err != nil {
-				t.Errorf("exit code %d, %v", code, err)
-			}
+			g.ends(t)
 		})
 	}
 }

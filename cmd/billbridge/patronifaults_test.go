@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +19,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
 
@@ -224,20 +223,9 @@ func newPatroniTrial(t *testing.T, c *patroni, address, database, failover strin
 		b.url = user + c.address("haproxy") + ":5000/" + database
 	}
 	b.failOverTrial = &failOverTrial{cluster: newCluster(t), pair: &proxytest.Pair{URL: direct}}
-	b.config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\n" +
-		"rollout: {old: old, new: new, settle: 5s}\n" +
-		fmt.Sprintf("store: {url: %q, failover: %s}\nupstreams:\n", b.url, failover)
-	for n, form := range []string{"legacy", "v2"} {
-		options := sandbox.Options{Transport: noCallbacks{}}
-		for key := range patroniPartners {
-			options.Partners = append(options.Partners, sandbox.Partner{Key: key, Name: key})
-		}
-		s := sandbox.New(options)
-		server := httptest.NewServer(s)
-		t.Cleanup(func() { server.Close(); _ = s.Close() })
-		b.services = append(b.services, s)
-		b.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 3s, wait: 1s}\n", backendNames[n], form, server.URL)
-	}
+	b.services, b.config = startBackends(t, "legacy", "v2", ", timeout: 3s, wait: 1s", slices.Collect(maps.Keys(patroniPartners)), nil)
+	b.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\n"+
+		"rollout: {old: old, new: new, settle: 5s}\nstore: {url: %q, failover: %s}\n", b.url, failover)
 	b.decide(t, func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
 		func(t *testing.T, s *store.Store) (err error) {
 			for key, stage := range patroniPartners {

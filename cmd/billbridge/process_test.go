@@ -117,6 +117,14 @@ func (p *process) end() (int, error) {
 	return p.cmd.ProcessState.ExitCode(), nil
 }
 
+// ends expects the exit code 0 of a process that ends, or another one.
+func (p *process) ends(t testing.TB, code ...int) {
+	t.Helper()
+	got, err := p.end()
+	must(t, err)
+	equal(t, got, append(code, exitOK)[0], p.all("stdout", "stderr"))
+}
+
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // processes is the key of the processes of a script, by name.

@@ -29,7 +29,7 @@ func terminate(t *testing.T, b *cluster, g *gateway) {
 	t.Helper()
 	b.remove(g)
 	must(t, g.process.cmd.Process.Signal(syscall.SIGTERM))
-	gives(t, exitOK, g.process.all("stdout"))(g.process.end())
+	g.process.ends(t)
 }
 
 // countByState returns the number of callbacks by state. No gateway may have the store open.

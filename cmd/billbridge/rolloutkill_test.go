@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -40,7 +38,7 @@ func TestRolloutKeepsEveryBillAtOneBackendUnderKill(t *testing.T) {
 // A killRun is gateways that are killed, between two backends.
 type killRun struct {
 	*cluster
-	services [2]*sandbox.Service
+	services []*sandbox.Service
 	config   string
 	store    *store.Store
 	client   *http.Client
@@ -59,26 +57,16 @@ func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 	r := &killRun{cluster: newCluster(t), created: map[string]bool{}, destroyed: map[string]bool{}, counts: map[string]int{}}
 	r.client = r.cluster.client(t)
 	r.store = proxytest.BeginRollout(t, url, partner.Of(trialKey))
-	r.config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n" +
-		"rollout: {old: old, new: new, probe_timeout: 300ms}\nupstreams:\n"
-	for n, form := range []string{old, fresh} {
-		service := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}, Transport: noCallbacks{}})
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(t, service, w, q) }))
-		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); _ = service.Close() })
-		r.services[n] = service
-		r.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 300ms}\n", backendNames[n], form, server.URL)
-	}
-	r.config += fmt.Sprintf("store: {url: %q}\n", url)
+	r.services, r.config = startBackends(t, old, fresh, ", timeout: 300ms", []string{trialKey}, func(_ int, s *sandbox.Service, w http.ResponseWriter, q *http.Request) {
+		r.serve(t, s, w, q)
+	})
+	r.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n"+
+		"rollout: {old: old, new: new, probe_timeout: 300ms}\nstore: {url: %q}\n", url)
 	return r
 }
 
 // serve is a backend. One call in six has no answer: of these, half have no effect, and some have it when the gateway has given up.
 func (r *killRun) serve(t *testing.T, service *sandbox.Service, w http.ResponseWriter, q *http.Request) {
-	body, err := io.ReadAll(q.Body) // so that the server notices when the gateway gives up
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	q.Body = io.NopCloser(bytes.NewReader(body))
 	fault := rand.IntN(24)
 	wait := func(bool) {}
 	if create := q.URL.Path == "/bill" || q.URL.Path == "/if/bill/send"; create {

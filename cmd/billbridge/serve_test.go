@@ -44,7 +44,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	if got, want := <-answers, (answer{200, `{"code":"0000","msg":"성공하였습니다."}`}); got != want {
 		t.Errorf("the call under way got %v, want %v", got, want)
 	}
-	gives(t, exitOK, gateway.all("stdout", "stderr"))(gateway.end())
+	gateway.ends(t)
 	fails(t, "", "the gateway still accepts connections")(http.Get("http://" + gateway.partners + "/"))
 }
 

@@ -70,7 +70,7 @@ func (s *stackTrial) startOnSocket(t *testing.T, address string, socket *os.File
 func stopGateway(t *testing.T, p *process) {
 	t.Helper()
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	gives(t, exitOK, p.all("stderr"))(p.end())
+	p.ends(t)
 }
 
 // kills ends gateways by kill -9: at any moment, and while the backend has a call of every stack.

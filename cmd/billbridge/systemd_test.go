@@ -97,7 +97,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			<-made
 		}
 		must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-		gives(t, exitOK, p.all("stderr"))(p.end())
+		p.ends(t)
 		p = start()
 	}
 	for range callsBetween {
@@ -128,9 +128,8 @@ func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 		"admin:callbacks": "systemd passed a socket named callbacks, but the config has no callbacks.listen",
 	} {
 		p := startWithSockets(t, name, config, one, two)
-		if code, err := p.end(); err != nil || code != exitError || !strings.Contains(p.all("stderr"), want) {
-			t.Errorf("%s: exit code %d, %v:\n%s", name, code, err, p.all("stderr"))
-		}
+		p.ends(t, exitError)
+		has(t, p.all("stderr"), want, name)
 	}
 }
 

@@ -131,7 +131,7 @@ type waveRun struct {
 	t        *testing.T
 	gateways []*gateway
 	config   string
-	services [2]*sandbox.Service
+	services []*sandbox.Service
 	keys     []string
 	byShort  map[string]int // keys by their short hash
 	client   *http.Client
@@ -193,24 +193,15 @@ func TestWavesUnderFaults(t *testing.T) {
 func newWaveRun(t *testing.T, number int, url string, gateways int) *waveRun {
 	r := &waveRun{cluster: newCluster(t), t: t, byShort: map[string]int{}, created: map[string]bool{}, refused: map[string]int{}}
 	var ids []partner.ID
-	var partners []sandbox.Partner
 	for i := range number {
 		key := fmt.Sprint("wave-key-", i)
 		r.keys, ids = append(r.keys, key), append(ids, partner.Of(key))
 		r.byShort[ids[i].Short()] = i
-		partners = append(partners, sandbox.Partner{Key: key, Name: key})
 	}
 	_ = proxytest.BeginRollout(t, url, ids...)
-	r.config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n" +
-		"rollout: {old: old, new: new, settle: 8s, verdict: {comparisons: 5, bills: 3, paid: 1, mismatch: 0.5, unclear: 0.5}, unknown: {rate: 50}}\nupstreams:\n"
-	for n, form := range []string{"legacy", "v2"} {
-		service := sandbox.New(sandbox.Options{Partners: partners, Transport: noCallbacks{}})
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(n, w, q) }))
-		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); _ = service.Close() })
-		r.services[n] = service
-		r.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 5s}\n", backendNames[n], form, server.URL)
-	}
-	r.config += fmt.Sprintf("store: {url: %q}\n", url)
+	r.services, r.config = startBackends(t, "legacy", "v2", ", timeout: 5s", r.keys, r.serve)
+	r.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n"+
+		"rollout: {old: old, new: new, settle: 8s, verdict: {comparisons: 5, bills: 3, paid: 1, mismatch: 0.5, unclear: 0.5}, unknown: {rate: 50}}\nstore: {url: %q}\n", url)
 	r.client = r.cluster.client(t)
 	for range gateways {
 		r.gateways = append(r.gateways, r.cluster.start(t, r.config))
@@ -230,11 +221,8 @@ func (r *waveRun) start(name, steps string, keys []string) {
 }
 
 // serve is a backend.
-func (r *waveRun) serve(n int, w http.ResponseWriter, q *http.Request) {
-	body, err := io.ReadAll(q.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+func (r *waveRun) serve(n int, service *sandbox.Service, w http.ResponseWriter, q *http.Request) {
+	body, _ := io.ReadAll(q.Body)
 	q.Body = io.NopCloser(bytes.NewReader(body))
 	c := &faultCall{Context: q.Context(), partner: billRefOf(body).partner, code: 200}
 	switch path := q.URL.Path; {
@@ -245,7 +233,7 @@ func (r *waveRun) serve(n int, w http.ResponseWriter, q *http.Request) {
 	}
 	c.serve = func() {
 		answer := httptest.NewRecorder()
-		r.services[n].ServeHTTP(answer, q)
+		service.ServeHTTP(answer, q)
 		c.code, c.body = answer.Code, answer.Body.Bytes()
 	}
 	if f := r.fault.Load(); n == 1 && f != nil && f.reply != nil {

@@ -135,7 +135,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		t.Errorf("without the reason: %d %s", status, body)
 	}
 	s.redirected(path, "by=anna&force=newer", "/deliveries/cb_older?done=replay")
-	equal(t, s.state("cb_older"), store.Waiting, "after the replay it")
+	equal(t, s.state("cb_older"), store.Waiting, "after the replay")
 }
 
 // A replay is previewed without an effect, needs a name, and is in the audit log.

@@ -86,7 +86,7 @@ func TestWaveIsStarted(t *testing.T) {
 		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
 		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, `name="certified" value="true" checked`, "hana &lt;B&gt;clinic",
 	} {
-		has(t, preview, text, "the preview has no")
+		has(t, preview, text, "the preview")
 	}
 	if body := d.shows("/waves", 200); strings.Contains(body, "autumn") {
 		t.Fatal("a preview has started a wave")

@@ -93,7 +93,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
 	must(t, s.Close())
 	d = newTestOperator(t, proxytest.Open(t, at), separate)
-	equal(t, d.ask("GET", "/rollout").Body.String()+d.ask("GET", "/audit").Body.String(), was, "")
+	equal(t, d.ask("GET", "/rollout").Body.String()+d.ask("GET", "/audit").Body.String(), was)
 	d.later.Add(int64(15 * time.Minute))
 	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {
 		t.Errorf("%+v", route)

@@ -69,7 +69,7 @@ func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 			if cells[3] == "" {
 				return
 			}
-			equal(t, step.Reasons, answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner=<k>").Reasons, "-reasons of the change +of the row")
+			equal(t, step.Reasons, answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner=<k>").Reasons, "reasons of the row and of the change")
 		})
 	}
 }

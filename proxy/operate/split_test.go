@@ -68,7 +68,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 				mixed++
 			}
 		}
-		equal(t, (mixed == 0), (more == byMerchant), more, mixed)
+		equal(t, mixed == 0, more == byMerchant, more, mixed)
 		one.percent(60)
 		must(t, two.Follow(t.Context()))
 		raised := 0

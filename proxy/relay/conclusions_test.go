@@ -163,7 +163,7 @@ func TestPartnersLearnTheNewestState(t *testing.T) {
 		}
 	}
 	for _, of := range receivers {
-		equal(t, differ[of.name], (of.because != ""), of.name, of.because)
+		equal(t, differ[of.name], of.because != "", of.name, of.because)
 		if of.because != "" {
 			why += fmt.Sprintf("- **%s**: %s\n", of.name, of.because)
 		}

@@ -239,7 +239,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			if res.StatusCode != status || status != 200 && !res.Close || strings.Contains(string(answer), "xx") {
 				t.Errorf("%d bytes, announced %v: %d close %v %s", size, announced, res.StatusCode, res.Close, answer)
 			}
-			equal(t, (len(s.stored()) == 1), (status == 200), size)
+			equal(t, len(s.stored()) == 1, status == 200, size)
 			if status != 200 {
 				s.counts(refused, `{reason="too_large",upstream="up"} 1`)
 			}

@@ -95,7 +95,7 @@ func TestOrderOfStatesModel(t *testing.T) {
 			due = max(0, s.stored()[first].Next.Sub(clock.now()))
 		}
 		pass(due + time.Duration(sent+1)*time.Minute)
-		equal(rt, newest, sent, "the partner has state  of")
+		equal(rt, newest, sent)
 		for _, c := range s.stored() {
 			if c.State == store.Superseded {
 				superseded++

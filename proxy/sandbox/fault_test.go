@@ -216,7 +216,7 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 					} else {
 						has(t, body, map[string]string{"v2": `"apprState":"`, "legacy": `"appr_state":"`}[form]+show+`"`, "read")
 						equal(t, strings.Contains(body, `"apprPrice":"30000"`) || strings.Contains(body, `"appr_price":"30000"`), (strings.Contains("FC", show) && strings.Contains("FC", state)), body)
-						equal(t, strings.Contains(body, `um":"30000002"`), (show == "C" && state == "C"), body)
+						equal(t, strings.Contains(body, `um":"30000002"`), show == "C" && state == "C", body)
 					}
 					equal(t, r.state(), state, "the state itself")
 					has(t, r.must(newCall(form, "read")), `tate":"`+state+`"`, "the next read")

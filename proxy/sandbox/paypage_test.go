@@ -46,7 +46,7 @@ func TestPayPageInEveryState(t *testing.T) {
 			for _, text := range row.not {
 				lacks(t, p.body, text, "the page shows")
 			}
-			equal(t, p.form(), (row.name == "unpaid"), "form")
+			equal(t, p.form(), row.name == "unpaid", "form")
 			if strings.Contains(p.body, "01012345678") || strings.Contains(p.body, demoKey) {
 				t.Error("the page shows the phone or the key")
 			}

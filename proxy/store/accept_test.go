@@ -102,7 +102,7 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 		t.Errorf("a claim reads\n%s", got)
 	}
 	for _, statement := range []string{store.LastOf, store.OfOrder} {
-		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n", "the last of an order is found by")
+		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n", "the last of an order")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 			release()
 			senders.Wait()
 			for i, err := range answers {
-				equal(t, err != nil, (i == 3), i)
+				equal(t, err != nil, i == 3, i)
 				get(t, s, fmt.Sprint("c", i))
 			}
 			equal(t, get(t, s, "c3").Bill, "first", "the bill of the first")

@@ -64,7 +64,7 @@ func TestRemovalPausesBetweenBatches(t *testing.T) {
 		}
 		equal(t, time.Since(began), store.Pause/2, "the part of the pause")
 		began = time.Now()
-		gives(t, batch*(batches-1)+1, "SweepOwners =")(s.SweepOwners(t.Context(), later, later, 0))
+		gives(t, batch*(batches-1)+1, "SweepOwners")(s.SweepOwners(t.Context(), later, later, 0))
 		equal(t, time.Since(began), (batches-1)*store.Pause, "the pauses")
 		must(t, s.Close())
 	})

@@ -139,7 +139,7 @@ func TestKeysCanBeChanged(t *testing.T) {
 		} {
 			s := openWith(t, url, step.key, step.old...)
 			for _, want := range []int{step.n, 0} {
-				gives(t, want, "Recrypt =")(s.Recrypt(t.Context()))
+				gives(t, want, "Recrypt")(s.Recrypt(t.Context()))
 			}
 			equal(t, keyIDs(t, url), step.want, "the keys")
 			for _, i := range []int{0, 9, 10, many - 1} {

@@ -54,10 +54,10 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 		third = ids(claim(t, replicas[2], noon))
 	}
 	run(t, db, "SELECT pg_advisory_unlock("+held+")")
-	equal(t, <-claimed, []string{"a2"}, "the second replica has")
+	equal(t, <-claimed, []string{"a2"}, "the second replica")
 	must(t, <-replayed)
 	third = append(third, ids(claim(t, replicas[2], noon))...)
-	equal(t, third, nil, "the third has beside it")
+	equal(t, third, nil, "beside the third")
 }
 
 // A change of counts waits while another replica adds to them, without a deadlock.

@@ -141,7 +141,7 @@ func TestProbe(t *testing.T) {
 			}
 		}
 		probe()
-		equal(t, ids(claim(t, open(t, url), noon)), []string{"c1"}, "still there")
+		equal(t, ids(claim(t, open(t, url), noon)), []string{"c1"})
 	})
 	must(t, store.Probe(t.Context(), "memory:"))
 }

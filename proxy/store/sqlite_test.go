@@ -182,7 +182,7 @@ func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 		if err := s.Close(); err != nil { // the log is carried over into the file
 			t.Fatal(err)
 		}
-		equal(t, size() > 500_000, (state == store.Waiting), state, size())
+		equal(t, size() > 500_000, state == store.Waiting, state, size())
 	}
 }
 
@@ -258,8 +258,8 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 				must(t, <-stayed)
 			}
 			fails(t, context.Canceled, "reading")(s.Get(hasty, "c1"))
-			equal(t, get(t, s, "c1").State, store.Waiting, "c1 is")
-			equal(t, get(t, s, "c3").State, store.Waiting, "c3 is")
+			equal(t, get(t, s, "c1").State, store.Waiting, "c1")
+			equal(t, get(t, s, "c3").State, store.Waiting, "c3")
 		})
 	}
 }
