@@ -40,7 +40,8 @@ func Lacks(t Reporter, text, part string, about ...any) {
 	}
 }
 
-// Gives reports a call whose first result is not the wanted one, or that returns an error. It checks the call in its second parentheses:
+// Gives reports a call whose first result is not the wanted one, or that returns an error. The call is in the second
+// parentheses:
 //
 //	Gives(t, 2)(s.Sweep(ctx))
 func Gives(t Reporter, want any, about ...any) func(got any, rest ...any) {
@@ -52,7 +53,7 @@ func Gives(t Reporter, want any, about ...any) func(got any, rest ...any) {
 	}
 }
 
-// Fails reports a call that does not return an error that is the wanted one, or that has the wanted text.
+// Fails reports a call that does not return the wanted error. A text is a part of that of the error.
 func Fails(t Reporter, want any, about ...any) func(results ...any) {
 	return func(results ...any) {
 		t.Helper()
