@@ -295,7 +295,7 @@ func TestRolloutModel(t *testing.T) {
 }
 
 // namedState finds the state in the answer to a read and in the explanation of an unknown outcome.
-var namedState = regexp.MustCompile(`bill in state ([A-Z])\.|"appr_?[sS]tate": ?"([A-Z])"`)
+var namedState = regexp.MustCompile(`Bill(?: is in|:) state ([A-Z])[.,]|"appr_?[sS]tate": ?"([A-Z])"`)
 
 // stateRank orders the states of a bill.
 var stateRank = map[string]int{"": -1, "W": 0, "F": 1, "D": 1, "C": 2}

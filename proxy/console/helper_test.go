@@ -68,9 +68,9 @@ func do(h http.Handler, r *http.Request) (status int, body string) {
 }
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
-	gives, fails = proxytest.Gives, proxytest.Fails
+	must, works = proxytest.Must, proxytest.Works
+	has, lacks  = proxytest.Has, proxytest.Lacks
+	gives       = proxytest.Gives
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {

@@ -215,7 +215,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var must, works, has, gives = proxytest.Must, proxytest.Works, proxytest.Has, proxytest.Gives
+var must, works = proxytest.Must, proxytest.Works
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 	t.Helper()

@@ -130,9 +130,9 @@ func signed(t testing.TB) (ed25519.PrivateKey, func(*Config)) {
 }
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
-	gives, fails = proxytest.Gives, proxytest.Fails
+	must, works = proxytest.Must, proxytest.Works
+	has         = proxytest.Has
+	fails       = proxytest.Fails
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {

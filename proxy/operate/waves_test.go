@@ -77,14 +77,6 @@ func (w *testWave) info() operate.WaveInfo {
 	return answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn")
 }
 
-// is expects the state of the wave, and a part of why.
-func (w *testWave) is(state store.WaveState, why string) {
-	w.t.Helper()
-	if info := w.info(); info.State != state || !strings.Contains(info.Why.String(), why) || why == "" && info.Why.Kind != "" {
-		w.t.Errorf("the wave is %s: %s, want %s: %s", info.State, info.Why.String(), state, why)
-	}
-}
-
 // fails gives a partner a verdict FAIL that is not about an exact field.
 func (w *testWave) fails(key string) {
 	for i := range 100 {

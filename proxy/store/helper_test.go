@@ -211,7 +211,7 @@ func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(
 
 var (
 	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
+	lacks        = proxytest.Lacks
 	gives, fails = proxytest.Gives, proxytest.Fails
 )
 
