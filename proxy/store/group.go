@@ -151,9 +151,6 @@ func (e *sqliteEngine) commit(jobs []job) {
 		}
 		return
 	}
-	if err == nil {
-		err = e.inPlace()
-	}
 	for _, j := range jobs {
 		j.done <- err
 	}

@@ -261,6 +261,7 @@ func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
 		const changes = "SELECT total_changes() + $1"
 		before := value[int64](q, changes, 0)
 		f(q)
+		q.fail(e.inPlace()) // before the commit: what is refused is not in the file, should it come back
 		if after := value[int64](q, changes, 0); after == before || q.err != nil {
 			return
 		}

@@ -88,6 +88,9 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 					t.Error("it was acknowledged")
 				}
 				must(t, os.Rename(path+".away", path))
+				if fresh, _, err := s.Accept(ctx, callback("c1", "b"), time.Minute); err != nil || !fresh {
+					t.Errorf("what was refused is in the file: %v, %v", fresh, err)
+				}
 				bind(t, s, address("a3", "b"))
 			})
 		}
