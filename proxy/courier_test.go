@@ -186,7 +186,9 @@ create R1 | E12`)
 			calls(`
 create R3 | 00
 cancel R1 | 00`)
-			move("drained", "force=settling,verdict,calls,unchecked") // no shipment is open at old
+			eventually(t, "a shipment is open at old", func() bool { // the ledger records a cancel after its answer
+				return p.admin("POST", "/rollout/stage?by=anna&partner=default&stage=drained&force=settling,verdict,calls,unchecked").status == 200
+			})
 			before := oldBackend.count()
 			calls(`
 read R3 | 00 of NEW 10
