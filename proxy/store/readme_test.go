@@ -74,6 +74,7 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 func database(t *testing.T, name string) string {
 	t.Helper()
 	shared := proxytest.Postgres(t)
+	run(t, raw(t, shared), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // with -count
 	run(t, raw(t, shared), "CREATE DATABASE "+name)
 	u, err := url.Parse(shared)
 	must(t, err)
