@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -63,7 +64,7 @@ func (t *Translation) ClientField(path string) string {
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && t.request.hasField(PathInTable(path))
+	return path != "" && !strings.Contains(path, itself) && t.request.hasField(PathInTable(path))
 }
 
 // Start begins one exchange.

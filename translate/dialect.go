@@ -201,6 +201,9 @@ func (s *source) checkDialectRows(t *Table, form int, message string, rows, know
 			s.checkDialectValues(r, known[i], form)
 			if r.Pattern[0] != "" { // see move and keepValues
 				r.digits, r.Empty = known[i].digits && t.forms[form].digits == number, known[i].Empty
+				if r.digits { // a number fits, too
+					s.checkPairs(r)
+				}
 			}
 		}
 	}

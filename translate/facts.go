@@ -132,9 +132,10 @@ func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
 	if p.from == 0 {
 		return strings.Clone(v.raw)
 	}
-	report, toFirst := c.Report, c.translation.operation.translations[0][p.from].reply
+	report, passed, toFirst := c.Report, c.passed, c.translation.operation.translations[0][p.from].reply
+	c.passed = nil // the same fields, whoever the client is
 	out, _ := c.emitList(p, p.fields[slot], toFirst.fields[slot].each, v, nil)
-	c.Report = report
+	c.Report, c.passed = report, passed
 	return string(out)
 }
 

@@ -69,7 +69,7 @@ func PathInTable(path string) string {
 	return itemNumber.ReplaceAllLiteralString(path, itself)
 }
 
-var itemNumber = regexp.MustCompile(`\[[0-9]+\]`)
+var itemNumber = regexp.MustCompile(`\[(?:0|[1-9][0-9]{0,4})\]`)
 
 // appendObjectPaths appends the paths of the objects inside the object n.
 func (n *node) appendObjectPaths(paths []string) []string {

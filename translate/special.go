@@ -55,10 +55,14 @@ func (s *source) readSpecial(r *row) {
 	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
 		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
 	}
-	if !moved && r.Pattern[0] == "" {
-		return
+	if moved || r.Pattern[0] != "" {
+		s.checkPairs(r)
 	}
-	for _, p := range r.Values.list { // a value without a pair could become that of a pair
+}
+
+// checkPairs refuses values of pairs that a value without a pair could become.
+func (s *source) checkPairs(r *row) {
+	for _, p := range r.Values.list {
 		for f, c := range p.Values {
 			bare := *r
 			bare.Values = pairs{}

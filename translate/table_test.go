@@ -66,6 +66,12 @@ func TestHasRequestField(t *testing.T) {
 				from)
 		}
 	}
+	for path, want := range map[string]bool{
+		"rows[0].what": true, "rows[10000].what": true, "rows": true,
+		"rows[].what": false, "rows[]": false, "rows[01].what": false, "rows[1012345678]": false,
+	} {
+		equal(t, orderTable(t).Operation("order.add").Translation("old", "new").HasRequestField(path), want, path)
+	}
 }
 
 // A call checks a second reply by itself: the fields that show a success cannot come from two replies.
