@@ -81,7 +81,7 @@ type Gateway struct {
 	answerWithin time.Duration // see Options
 }
 
-// New returns a gateway that serves according to the config.
+// New returns a gateway that serves according to the config. It panics if o.Registerer has the metrics of another one.
 func New(c *config.Config, o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -186,7 +186,7 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 	}
 	r.body = sent.Body
 	r.hold(sent.Memory)
-	t.metrics.report("request", &sent.Report)
+	t.report(r, "request", &sent.Report)
 	reply, err = t.upstream.post(ctx, r)
 	if err != nil {
 		return reply, err
@@ -202,7 +202,7 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 		}
 		normal = received.Body
 		r.hold(received.Memory)
-		t.metrics.report("reply", &received.Report)
+		t.report(r, "reply", &received.Report)
 	}
 	if err != nil {
 		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
@@ -212,6 +212,13 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 		r.reply.Write(normal)
 	}
 	return reply, nil
+}
+
+// report counts what the overlay has changed in a message of a partner's call, and not in those of the gateway's own.
+func (t *routeTarget) report(r *upstreamRequest, message string, changed *translate.Report) {
+	if r.held != nil {
+		t.metrics.report(message, changed)
+	}
 }
 
 // request returns a request as the upstream writes it. The field of a refusal is that of the client's form.

@@ -109,9 +109,10 @@ type Call struct {
 	code        string
 	status      int // of the last reply
 	success     bool
-	alone       bool     // there is no request
-	rejected    *Refusal // of a request that goes to no form
-	refusal     *Refusal // of a request that this translation cannot carry
+	alone       bool       // there is no request
+	hidden      []*mapping // relied fields whose name in the output a field without a row has
+	rejected    *Refusal   // of a request that goes to no form
+	refusal     *Refusal   // of a request that this translation cannot carry
 }
 
 // passedField is a field without a row that passes into an object of the output.

@@ -198,6 +198,7 @@ func (s *source) checkDialectRows(t *Table, form int, message string, rows, know
 		case r.items != nil:
 			s.checkDialectRows(t, form, message, r.items, known[i].items)
 		default:
+			r.relied = known[i].MustEqualRequest != "" || known[i].Role != noRole && !known[i].Role.Many
 			s.checkDialectValues(r, known[i], form)
 			if r.Pattern[0] != "" { // see move and keepValues
 				r.digits, r.Empty = known[i].digits && t.forms[form].digits == number, known[i].Empty
@@ -294,7 +295,8 @@ func (d *Dialect) Request(operation string, src []byte) (Rewritten, *Refusal) {
 }
 
 // Received returns a reply to an operation, or a callback by its name, as the table describes it. It is refused if it
-// has a value or a code of the table for which this upstream writes another one: nobody knows what it says.
+// has a value or a code of the table for which this upstream writes another one, or the table's name of a field that
+// says which bill this is, or has a role, without this upstream's name: nobody knows what it says.
 func (d *Dialect) Received(name string, src []byte) (Rewritten, *Refusal) {
 	if of := d.of(name); of != nil && of.reply != nil {
 		return of.reply.rewrite(src)
@@ -315,6 +317,12 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 		refusal = cmp.Or(refusal, p.table.refusal("", why(tooManyItems, maxItems)))
 	case refusal == nil:
 		refusal = c.keepValues(p, c.reply)
+	}
+	for _, f := range c.hidden {
+		if v := c.reply[slices.Index(p.fields, f)]; v.kind == absent {
+			reason := why("is missing, and the reply has a field with its name in %v", p.toForm.name)
+			refusal = cmp.Or(refusal, &Refusal{f.Malformed, f.source, reason, false})
+		}
 	}
 	if refusal != nil {
 		return Rewritten{}, refusal

@@ -56,14 +56,13 @@ func TestDialect(t *testing.T) {
 		out, refusal := d.Request("bill.create", []byte(doc))
 		return text(out, refusal)
 	}
-	reply := func(doc string) string {
-		out, refusal := d.Received("bill.read", []byte(doc))
-		return text(out, refusal)
+	received := func(name string) func(string) string {
+		return func(doc string) string {
+			out, refusal := d.Received(name, []byte(doc))
+			return text(out, refusal)
+		}
 	}
-	callback := func(doc string) string {
-		out, refusal := d.Received("callback.payment", []byte(doc))
-		return text(out, refusal)
-	}
+	reply, callback := received("bill.read"), received("callback.payment")
 	for name, c := range map[string]struct {
 		by       func(string) string
 		in, want string // or a part of the error
@@ -95,6 +94,10 @@ func TestDialect(t *testing.T) {
 		},
 		"state without a pair": {reply, `{"code":"0000","data":{"state":{"now":"C"}}}`, `{"code":"0000","data":{"apprState":"C"}}`},
 		"name of the table":    {reply, `{"code":"0000","data":{"invoice":"1","billId":"internal"}}`, `{"code":"0000","data":{"billId":"1"}}`},
+		"bill of the table":    {reply, `{"code":"0000","data":{"billId":"OTHER"}}`, "data.invoice: is missing, and the reply has a field with its name in v2"},
+		"state under its name": {reply, `{"code":"0000","data":{"invoice":"1","apprState":"F"}}`, "data.state.now: is missing"},
+		"time of the table":    {reply, `{"code":"0000","data":{"invoice":"1","apprDt":"2"}}`, `{"code":"0000","data":{"billId":"1"}}`},
+		"name of the envelope": {reply, `{"code":"0000","data":{"code":"1","invoice":"1"}}`, `{"code":"0000","data":{"billId":"1","code":"1"}}`},
 		"callback":             {callback, `{"billId":"1","state":"PAID"}`, `{"apprState":"F","billId":"1"}`},
 		"callback, taken":      {callback, `{"billId":"1","state":"F"}`, "without a counterpart"},
 		"unreadable callback":  {callback, `billId=1`, `billId=1`},
@@ -130,6 +133,15 @@ operations: {bill.read: {reply: [{legacy: bill_id, own: no}, {legacy: appr_state
 		if got := text(d.Received("bill.read", []byte(in))); canonical(got) != canonical(want) {
 			t.Errorf("%s became %s, want %s", in, got, want)
 		}
+	}
+	courier, err := os.ReadFile("examples/courier.yaml")
+	must(t, err)
+	flat, err := compiled(t, string(courier)).Dialect("v2", translate.File{Name: "odd.yaml", Data: []byte(`
+callbacks: {label.state: {request: [{v2: data.reference, own: ref}, {v2: data.labelNumber, own: label},
+  {v2: data.state, own: state}, {v2: data.stateTime, own: at}]}}`)})
+	must(t, err)
+	if got := text(flat.Received("label.state", []byte(`{"apiKey":"K1","data":{"reference":"OTHER"}}`))); !strings.Contains(got, "ref: is missing, and") {
+		t.Errorf("the whole object has the names of the table: %s", got)
 	}
 	for _, name := range []string{"courier.yaml", "messages.yaml"} {
 		base, err := os.ReadFile("examples/" + name)

@@ -102,6 +102,11 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
 			return
 		}
+		if at := n.out.index[name]; at >= 0 && !p.item { // not a name of the envelope
+			if f := p.field(&n.out.names[at]); f != nil && f.relied {
+				c.hidden = append(c.hidden, f)
+			}
+		}
 	}
 	c.unknown(n.path, name)
 }

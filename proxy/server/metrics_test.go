@@ -1,0 +1,53 @@
+package server
+
+import (
+	"log/slog"
+	"regexp"
+	"slices"
+	"testing"
+
+	"billbridge/proxy/proxytest"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// README.md of the gateway names every metric, and no other.
+func TestReadmeNamesEveryMetric(t *testing.T) {
+	t.Parallel()
+	c := proxytest.Config(t, `
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {old: {form: legacy, url: "http://127.0.0.1:9"}, new: {form: v2, url: "http://127.0.0.1:9"}}
+route: {default: old}
+rollout: {old: old, new: new}
+callbacks: {public_url: "https://bridge.example.com"}
+tracing: {otlp: "http://127.0.0.1:9"}
+store: {url: `+proxytest.SQLite(t)+`}
+`)
+	s, err := Listen(t.Context(), c, nil, nil, Build{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.closeAll()
+	described := make(chan *prometheus.Desc)
+	go func() {
+		s.registry.Describe(described)
+		close(described)
+	}()
+	name := regexp.MustCompile(`\bbillbridge_[a-z_]*[a-z]\b`)
+	registered := []string{"billbridge_certificate_not_after_seconds"} // only with certificates
+	for d := range described {
+		registered = append(registered, name.FindAllString(d.String(), 1)...)
+	}
+	readme := name.FindAllString(string(proxytest.ReadFile(t, "../README.md")), -1)
+	for _, metric := range registered {
+		if !slices.Contains(readme, metric) {
+			t.Errorf("README.md has no %s", metric)
+		}
+	}
+	for _, metric := range readme {
+		if metric = regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(metric, ""); !slices.Contains(registered, metric) {
+			t.Errorf("README.md has %s, which is no metric", metric)
+		}
+	}
+}
