@@ -95,6 +95,8 @@ func TestBashCompletes(t *testing.T) {
 	for _, c := range completions {
 		wantCompletions(t, c.line, outputOf(t, dir, "bash", slices.Concat([]string{"-c", script, file}, strings.Fields(c.line))...), c.want)
 	}
+	const inHome = `HOME=$(dirname "$(command -v "$1")"); set -- "~/$1" "${@:2}"; ` + script
+	wantCompletions(t, "~/billbridge asset", outputOf(t, dir, "bash", "-c", inHome, file, "billbridge", "asset"), []string{"assets"})
 	for _, words := range [][]string{{"--stage", "=", "dr"}, {"--partner", "abc", "--stage", "=", "dr"}} { // bash splits at =
 		args := slices.Concat([]string{"-c", script, file, "billbridge", "rollout", "set"}, words)
 		wantCompletions(t, strings.Join(words, " "), outputOf(t, dir, "bash", args...), []string{"drained"})

@@ -8,7 +8,7 @@ _billbridge() {
 	elif [[ ${COMP_WORDS[last]} == = ]]; then
 		((last--))
 	fi
-	words=$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:last}" 2>/dev/null)
+	words=$("${COMP_WORDS[0]/#\~/$HOME}" complete -- "${COMP_WORDS[@]:1:last}" 2>/dev/null)
 	COMPREPLY=($(compgen -W "${words//FILE/}" -- "$cur"))
 	if [[ $words == *FILE* ]]; then
 		compopt -o filenames 2>/dev/null
