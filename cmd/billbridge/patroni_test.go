@@ -32,6 +32,7 @@ type patroni struct {
 	folder, network string // network is 127.x.y.; the nodes are 1 to 3, HAProxy is 4, etcd is 5
 	account         *syscall.Credential
 	client          *http.Client
+	asynchronous    bool
 }
 
 var patroniNodes = []string{"pg1", "pg2", "pg3"}
@@ -56,6 +57,7 @@ func newPatroni(t *testing.T, settings ...string) *patroni {
 	t.Helper()
 	c := &patroni{t: t, network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
 	c.client = &http.Client{Timeout: time.Second}
+	c.asynchronous = slices.Contains(settings, "synchronous_mode: false")
 	bin, account, err := patroniNeeds()
 	if err != nil && os.Getenv("CI") != "true" {
 		t.Skip(err)
@@ -248,7 +250,8 @@ func (c *patroni) replicas() []string {
 	return slices.DeleteFunc(slices.Clone(patroniNodes), func(node string) bool { return node == primary })
 }
 
-// healthy reports whether there is a primary, and two standbys follow it; if not, with the state of the cluster.
+// healthy reports whether there is a primary, and two standbys follow it, one of them synchronously unless the cluster
+// is asynchronous; if not, with the state of the cluster.
 func (c *patroni) healthy() (yes bool, state string) {
 	primary := c.primaries()
 	if !slices.Contains(patroniNodes, primary) {
@@ -263,7 +266,8 @@ func (c *patroni) healthy() (yes bool, state string) {
 		}
 	}
 	_, own, _ := c.rest(c.client, http.MethodGet, primary, "/patroni", "")
-	return standbys == 2 && len(gjson.Get(own, "replication").Array()) == 2, state + own
+	following := len(gjson.Get(own, "replication").Array()) == 2
+	return standbys == 2 && following && (c.asynchronous || strings.Contains(state, `"sync_standby"`)), state + own
 }
 
 func (c *patroni) awaitHealthy() {
