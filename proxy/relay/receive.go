@@ -233,7 +233,8 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	// Also without callbacks.reconcile, which may have made a callback before it was switched off.
 	state, unknown := r.StateIn(c)
 	c.Says = in.s.config.Table.Meaning(billing.State, state)
-	if !unknown { // a state that the table does not know is always news
+	// A state that the table does not know is always news, and so is what may not report a state at all.
+	if !unknown && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
