@@ -196,8 +196,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 	return at, err == nil && !at.IsZero(), err
 }
 
-// Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between two
-// attempts, and returns their number: the clock of a gateway was ahead when it set that time.
+// Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between
+// two attempts, and returns their number: the clock of a gateway was ahead when it set that time.
 func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET next = $1, due = $1 WHERE seq IN (
