@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -65,7 +66,8 @@ func (r *Relay) Run(ctx context.Context) {
 }
 
 // sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered
-// callbacks, now and every hour. It encrypts rows that are not encrypted with the current key.
+// callbacks, now and every hour. It encrypts rows that are not encrypted with the current key, and ends the wait of
+// callbacks for a time that a wrong clock has set.
 func (r *Relay) sweep(ctx context.Context) {
 	for {
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
@@ -74,6 +76,8 @@ func (r *Relay) sweep(ctx context.Context) {
 			r.swept(ctx, "removal of old callbacks and addresses", n, err)
 			n, err = r.store.SweepBodies(ctx, clock.StoreTime, time.Duration(keep.KeepBodies))
 			r.swept(ctx, "removal of bodies of delivered callbacks", n, err)
+			n, err = r.store.Hasten(ctx, r.now(), longestGap(keep))
+			r.swept(ctx, "next attempts that a wrong clock has set", n, err)
 		}
 		n, err := r.store.Recrypt(ctx) // after it, keys before the current one are not needed for these rows
 		r.swept(ctx, "encryption with the current key", n, err)
@@ -83,6 +87,12 @@ func (r *Relay) sweep(ctx context.Context) {
 		case <-time.After(sweepEvery):
 		}
 	}
+}
+
+// longestGap is the longest time between two attempts.
+func longestGap(c *config.Callbacks) time.Duration {
+	gap := time.Duration(slices.Max(c.Schedule))
+	return max(gap+time.Duration(float64(c.Jitter)*float64(gap)), longestWait)
 }
 
 // swept logs how a part of a sweep ended, unless it did nothing.

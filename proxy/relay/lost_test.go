@@ -75,6 +75,25 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 	})
 }
 
+// The key of a lost address has become a further one of a partner: another bill of the key still shows where callbacks belong.
+func TestLostAddressOfAKeyThatWasAdded(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		s := sealing(t, at, store.Keys{Key: storeKey})
+		s.bind(ofBill("new-key", "kept", "https://partner.example.com/"))
+		lost := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
+		s.lose(lost)
+		for _, add := range [][2]string{{"third-key", "another-key"}, {"new-key", key}} {
+			added := store.PartnerKey{Key: partner.Of(add[0]), Partner: partner.Of(add[1])}
+			works(t)(s.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
+		}
+		works(t)(s.store.Rollout(t.Context()))
+		answers(t, s.post(lost, notice("legacy", "third-key", bill)), 404)
+		s.accept(lost, notice("legacy", "new-key", bill))
+		equal(t, s.only().Partner, partner.Of(key))
+	})
+}
+
 // Only the store's key makes addresses that are taken for lost ones: nobody else who knows an address of a partner can make another one.
 func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 // refusals are the reasons for refusing a callback or a partner's callback address.
 var refusals = []string{
 	"path", "method", "unknown_address", "lost_address", "too_large", "no_memory", "broken", "coding", "type",
-	"ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
+	"ambiguous", "no_key", anotherPartner, "another_bill", "store", "address",
 }
 
 // know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those

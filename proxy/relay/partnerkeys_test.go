@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -66,4 +67,17 @@ func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
 	c := s.only()
 	equal(t, c.Partner, partner.Of(key))
 	equal(t, c.Order, string(partner.Of(key))+" "+bill)
+}
+
+// Another gateway has made the key of a callback one of the partner, and this one has not read that yet: the callback is not refused.
+func TestKeyThatAnotherGatewayHasAdded(t *testing.T) {
+	t.Parallel()
+	at := proxytest.Postgres(t)
+	s, other := sealing(t, at, store.Keys{}), sealing(t, at, store.Keys{})
+	path := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
+	added := store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}
+	works(t)(other.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
+	s.accept(path, notice("legacy", "new-key", bill))
+	equal(t, s.only().Partner, partner.Of(key))
+	answers(t, s.post(path, notice("legacy", "another-key", bill)), http.StatusNotFound)
 }

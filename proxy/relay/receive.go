@@ -68,6 +68,9 @@ type refusal struct {
 	reason, text string // for metric and log, and for the upstream
 }
 
+// anotherPartner is the reason of a callback with a key that is not of the partner of its address.
+const anotherPartner = "another_partner"
+
 // receive finds the address of a callback and stores the callback.
 func (in *inbound) receive(req *http.Request) *refusal {
 	r, s, id := in.relay, in.s, idOf(req.URL.EscapedPath())
@@ -150,12 +153,18 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 // accept translates a callback, checks that it belongs to its address, and stores it.
 func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r, a := in.relay, in.address
+	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
+	defer cancel()
 	c, notice, refused := in.callback(req.Header.Get("Content-Type"), body)
+	if refused != nil && refused.reason == anotherPartner { // its key may have become one of the partner a moment ago
+		if _, unread := r.store.Rollout(ctx); unread != nil {
+			return in.fault(unread)
+		}
+		c, notice, refused = in.callback(req.Header.Get("Content-Type"), body)
+	}
 	if refused != nil {
 		return refused
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
-	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
@@ -199,7 +208,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	bill, keys := a.Bill, notice.Values[billing.Partner]
 	for _, key := range keys {
 		if r.store.Identity(partner.Of(key)) != r.store.Identity(a.Partner) {
-			return c, notice, &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
+			return c, notice, &refusal{http.StatusNotFound, anotherPartner, "the callback is not for this address"}
 		}
 	}
 	if in.s.callbacks.RequireKey && len(keys) == 0 {
@@ -233,7 +242,8 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	// Also without callbacks.reconcile, which may have made a callback before it was switched off.
 	state, unknown := r.StateIn(c)
 	c.Says = in.s.config.Table.Meaning(billing.State, state)
-	if !unknown { // a state that the table does not know is always news
+	// A state that the table does not know is always news, and so is what may not report a state at all.
+	if !unknown && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read

@@ -287,5 +287,8 @@ func (r *Relay) StateIn(c store.Callback) (state string, unknown bool) {
 	if err != nil { // the table describes no state
 		return "", false
 	}
+	if formType(c.ContentType) != "" {
+		return billing.StateInForm(string(c.Body), read)
+	}
 	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }

@@ -70,6 +70,36 @@ func TestRunEndsWithItsAttempts(t *testing.T) {
 	})
 }
 
+// A callback that failed while the clock was a year ahead is delivered when the clock is right again, and not a year later. One that
+// waits for its next attempt as usual is not delivered earlier.
+func TestCallbackDoesNotWaitForAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		clock := newClock()
+		right := clock.now()
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 24h, 24h]", now: clock.now, store: at})
+		s.Carry(always(500, ""))
+		s.deliverable("https://partner.example.com/", "usual")
+		equal(t, s.round(), 1)
+		clock.add(365 * 24 * time.Hour)
+		s.deliverable("https://partner.example.com/", "ahead")
+		equal(t, s.round(), 2)
+		clock.set(right.Add(-time.Minute))
+		s.deliverable("https://partner.example.com/", "right")
+		equal(t, s.round(), 1)
+		s.Carry(always(200, documented["v2"]))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx) })
+		proxytest.Eventually(t, func() bool { return s.stored()[1].State == store.Delivered }, s.logs.String)
+		cancel()
+		running.Wait()
+		for _, c := range s.stored() {
+			equal(t, c.State == store.Delivered, c.Bill != "right", c.Bill)
+		}
+	})
+}
+
 // Run continues after errors of the store, and repeats a delivery whose result could not be stored.
 func TestRunSurvivesItsStore(t *testing.T) {
 	t.Parallel()

@@ -166,12 +166,27 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 	if errors.Is(err, ErrNotFound) && len(id) > SharedDigits {
 		shared := id[:SharedDigits]
 		a, err = s.address(ctx, "id > $1 AND id < $2 LIMIT 1", shared, shared+"g")
-		if err == nil && !s.sealedBy(a.Upstream, id, func(key []byte) bool { return a.shared(key) == shared }) {
+		if err == nil && !s.sealedBy(a.Upstream, id, func(key []byte) bool { return s.shares(a, key, shared) }) {
 			err = ErrNotFound
 		}
 		a.ID, a.Bill, a.Store = id, "", ""
 	}
 	return a, err
+}
+
+// shares reports whether the id of an address begins with the shared digits by one of the keys of its partner: by
+// which the id was made is not in the row.
+func (s *Store) shares(a Address, key []byte, shared string) bool {
+	of := a.Partner
+	if a.shared(key) == shared {
+		return true
+	}
+	for further, id := range s.PartnerKeys() {
+		if a.Partner = further; id == of && a.shared(key) == shared {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {

@@ -170,6 +170,8 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	const doing = "recording how a create ended"
 	end := s.estimatedEnd(now)
 	complete := func(q tx) Owner {
+		c := c
+		c.Partner = value[partner.ID](q, "SELECT "+ofPartner("$1"), string(c.Partner))
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,

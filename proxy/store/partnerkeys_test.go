@@ -184,6 +184,26 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 	})
 }
 
+// A key is added while a create of a bill that has an owner is under way: its end is recorded at the partner, and a bill that had ended
+// may have been created again.
+func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		ownBill(t, s, secondKey, "b1", "old", store.Succeeded)
+		destroyed := store.Reading{Finding: "destroyed", State: "D", At: noon.Add(time.Minute)}
+		must(t, s.RecordRead(t.Context(), secondKey, "b1", "old", "", destroyed, noon, true))
+		c, err := s.Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour))
+		must(t, err)
+		addKey(t, s)
+		works(t)(s.Complete(t.Context(), c, store.Succeeded, noon.Add(3*time.Minute)))
+		o, err := s.Owner(t.Context(), firstKey, "b1")
+		must(t, err)
+		if o.State != store.Owned || o.Open != 0 || !o.Ended.IsZero() {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
 // While creates are recorded under a key by another gateway, the key becomes one of its partner: no row is left under the key.
 func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {

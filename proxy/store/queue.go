@@ -196,6 +196,15 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 	return at, err == nil && !at.IsZero(), err
 }
 
+// Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between
+// two attempts, and returns their number: the clock of a gateway was ahead when it set that time.
+func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
+	return s.sweep(ctx, `
+		UPDATE billbridge_callbacks SET next = $1, due = $1 WHERE seq IN (
+			SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' AND due > $2 ORDER BY seq`,
+		now, now.Add(longest+clockSlack))
+}
+
 // A Backlog counts the undelivered callbacks of one upstream.
 type Backlog struct {
 	Waiting int           // including those under way and not yet due

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,28 @@ func StateIn(e *translate.Explanation, read *translate.Operation, form translate
 		unknown = unknown || word != ""
 	}
 	return "", unknown
+}
+
+// StateInForm is StateIn for a form (application/x-www-form-urlencoded), which can have the names of either form of the
+// table. Two states are an unknown one.
+func StateInForm(body string, read *translate.Operation) (state string, unknown bool) {
+	fields, _ := url.ParseQuery(body) // a field that cannot be read has no state
+	for _, form := range read.Table().Forms() {
+		path := read.PathOf(translate.Reply, State, form)
+		for _, word := range fields[path] {
+			switch {
+			case word == "" || path == "":
+			case read.Table().Meaning(State, word) == "", state != "" && state != word:
+				unknown = true
+			default:
+				state = word
+			}
+		}
+	}
+	if unknown {
+		return "", true
+	}
+	return state, false
 }
 
 func maskName(name string) string {
