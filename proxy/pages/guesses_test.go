@@ -18,9 +18,11 @@ func TestGuessesAreForgotten(t *testing.T) {
 				from, _ := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).Prefix(32)
 				g.Fail(from, guess)
 			}
+			g.mu.Lock()
 			if n := len(g.from); n != most+1 {
 				t.Errorf("%d addresses are remembered, want %d", n, most+1)
 			}
+			g.mu.Unlock()
 			time.Sleep(time.Hour)
 			g.mu.Lock()
 			defer g.mu.Unlock()
