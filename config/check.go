@@ -35,6 +35,7 @@ func (c *Config) check() {
 	if c.Table != nil {
 		c.checkPass()
 		c.checkPartnerRows()
+		c.checkIdentityRows()
 		c.checkReadOperation()
 		c.checkHash()
 	}
@@ -74,6 +75,25 @@ func (c *Config) checkPartnerRows() {
 				billing.Partner, o.Name)
 			at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
 			c.problems = append(c.problems, at)
+		}
+	}
+}
+
+// checkIdentityRows refuses rows by which a bill would have another identity in each form: a rollout and callbacks keep
+// the texts that a partner has sent, and compare them with those of its other calls and of callbacks. The gateway's own
+// reads use them in another form.
+func (c *Config) checkIdentityRows() {
+	if c.Rollout == nil && c.Callbacks == nil {
+		return
+	}
+	for _, o := range c.Table.Operations() {
+		for _, role := range []string{billing.Partner, billing.Member, billing.Merchant, billing.Bill} {
+			if row := o.ConvertedRow(role); row != nil {
+				text := fmt.Sprintf("values, pattern and shift are not allowed with role: %s, with a rollout or callbacks: "+
+					"they need the same text in both forms", role)
+				at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
+				c.problems = append(c.problems, at)
+			}
 		}
 	}
 }

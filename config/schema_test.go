@@ -109,7 +109,7 @@ var laxer = map[string][]string{
 		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env", "notify-env",
 	},
 	"a schema does not know the table": {
-		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
+		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-converted-identity", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
 		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "table-read-hash", "partners-hash-secret-form", "upstream-hash-not-in-table", "upstream-success-of-the-table",
 	},
 	"a schema does not compare keys or names with each other": {

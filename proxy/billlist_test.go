@@ -78,6 +78,24 @@ listed 1 bill=DESTROYED | "ended": | "state":"owned"
 	})
 }
 
+// A bill from before the gateway, which the ledger gets to know by the call that ends it or shows its end, is not open either.
+func TestEndedBillsFromBeforeAreNotCountedAsOpen(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		play(newRolloutGateway(t, "new"), `
+has old W B1
+has old D B2
+has old F B3
+has old F B4
+success CLIENT destroy billId=B1
+success CLIENT read billId=B2
+success CLIENT read billId=B3
+success CLIENT cancel billId=B4
+open B3
+`, "CLIENT", client)
+	})
+}
+
 // The log has the bill of a write with an unknown outcome, `bills list` lists it, and a read resolves it.
 func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ func (x *exchange) paidBill() {
 // answerOf returns the reply of the backend, with the request as it was sent.
 func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	return evidence.Answer{
-		Form: t.upstream.config.Form, Request: x.sent.compared, Status: x.out.status, Body: x.sent.reply.Bytes(),
+		Form: t.upstream.config.Form, Request: x.sent.compared, Status: x.sent.status, Body: x.sent.reply.Bytes(),
 	}
 }
 

@@ -67,6 +67,7 @@ type routed struct {
 type forwarded struct {
 	called  bool                // the upstream was called
 	failed  *callError          // nil if there is a reply that can be used, or none yet
+	status  int                 // of the reply, which is not always that of the answer; 0 without one
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
@@ -219,6 +220,7 @@ func (x *exchange) forward() (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	x.sent.status = reply.Status
 	x.keep(reply.Status, x.sent.reply.Bytes())
 	return x.translateReply(&reply)
 }

@@ -15,7 +15,7 @@ import (
 
 // probeReply is an upstream's reply to a read of a bill, in the caller's form.
 type probeReply struct {
-	status int
+	status int    // for the caller, see translate.Call.Status
 	code   string // in the form of the catalogue
 	body   []byte // not masked (failures.mask_hosts)
 	state  string // of a bill that was found
@@ -128,7 +128,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{status: reply.Status, code: code, body: translated}
+	return found, probeReply{status: call.Status(), code: code, body: translated}
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller

@@ -113,6 +113,20 @@ func TestShadowComparesReads(t *testing.T) {
 	}
 }
 
+// A reply is compared with the HTTP status that it came with: the caller's form can have another one for its code.
+func TestReplyIsComparedWithItsStatus(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		old, fresh := newBackend(t, replyWith(402, `{"message":"no"}`)), newBackend(t, replyWith(200, `{"code":"PAYMENT_005","msg":"no"}`))
+		p := newProcess(t, anyPort+fmt.Sprintf("upstreams: {old: {form: v2, url: %q}, new: {form: legacy, url: %q}}\nroute: {default: old}\n"+
+			"rollout: {old: old, new: new, bills: shared, default: shadow}\n", old.url, fresh.url)+overlayFile(t, withStatus))
+		p.send(newCall(client, "read"))
+		eventually(t, "the codes do not differ", func() bool {
+			return strings.Contains(p.metrics(), `billbridge_rollout_comparisons_total{class="differs"} 1`)
+		})
+	})
+}
+
 // A create with a client that the certificate of the partner does not have ends the certificate.
 func TestCertificateEndsWithTheClient(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,28 @@ func overlayAfter(t *testing.T, text string) string {
 	return "}\n" + strings.TrimSuffix(overlayFile(t, text), "}\n")
 }
 
+// withStatus is a table whose form v2 has HTTP statuses with a meaning.
+const withStatus = "forms: {v2: {status: {402: PAYMENT_003, 404: BILL_003}}}"
+
+// If the reply to a probe answers the call, it has the status that the caller's form has for its code.
+func TestAnswerOfAProbeHasTheStatusOfTheForm(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"old", "new"} {
+		parallel(t, stage, func(t *testing.T) {
+			gone := func(backend string, service http.Handler) http.Handler {
+				if backend == "new" {
+					return replyWith(404, `{"code":"BILL_003","message":"none","data":null}`)
+				}
+				return service
+			}
+			play(newRolloutWith(t, stage, gone, overlayAfter(t, withStatus)), `
+404:BILL_003 v2 read,destroy
+200:BILL_003 legacy read,destroy
+`)
+		})
+	}
+}
+
 // The requests of this operation do not name the partner.
 const unnamed = "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read, request: [{v2: shop, legacy: shop}], reply: [{v2: points, legacy: points}]}}\n"
 

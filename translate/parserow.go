@@ -71,8 +71,16 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool)
 
 // checkRequestPath checks a path by which a row of a reply refers to the request.
 func (s *source) checkRequestPath(o *Operation, r *row, key, path string, form int) {
-	if path != "" && !slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Path[form] == path }) {
+	if path == "" {
+		return
+	}
+	i := slices.IndexFunc(o.rows[Request], func(asked *row) bool { return asked.Path[form] == path })
+	switch {
+	case i < 0:
 		s.errorf(r.node, "%s: the request of %s has no row with the path %s in %s", key, o.Name, path, s.forms[form])
+	case key == "must_equal_request" && (r.converts() || o.rows[Request][i].converts()):
+		// Each form would have another text: every success would be about something else.
+		s.errorf(r.node, "%s: neither this row nor that of the request can have values, pattern or shift", key)
 	}
 }
 

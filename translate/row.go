@@ -74,6 +74,11 @@ type more struct {
 // hasPairs reports whether the table has pairs for values of the row.
 func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
 
+// converts reports whether a value can have another text in the other form.
+func (r *row) converts() bool {
+	return r.hasPairs() && !r.onlyNullPairs() || r.Pattern[0] != "" || r.places != [2]int{}
+}
+
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
 // first form.
 func (r *row) meaning(v value, from int) string {

@@ -214,6 +214,17 @@ func (o *Operation) DefaultRow(role string) *Row {
 	return nil
 }
 
+// ConvertedRow returns the row of the request that has a role and whose value can have another text in the other form,
+// or nil.
+func (o *Operation) ConvertedRow(role string) *Row {
+	for _, r := range o.rows[Request] {
+		if r.hasRole(role) && r.converts() {
+			return &r.source
+		}
+	}
+	return nil
+}
+
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
 	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })

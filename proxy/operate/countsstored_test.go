@@ -83,6 +83,50 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 	d.createsAt("k", "legacy", "")
 }
 
+// A reload with another table loses no count that is not stored yet: money that differed holds back every move by any table, and an
+// operation that the table does not change goes on. A reset removes these counts, too.
+func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	d := newTestOperator(t, proxytest.Open(t, "sqlite:"+file), separate)
+	db, err := sql.Open("sqlite", "file:"+file)
+	must(t, err)
+	defer db.Close()
+	changed := parse(t, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, optional: true}]}}"))
+	for _, key := range []string{"k", "else"} {
+		d.compares(key, 1, evidence.Differs, evidence.Difference{Path: "apprNum", Kind: evidence.InExact, First: "1", Second: "2"})
+		d.ends(key, "bill.create", evidence.New, 10, fine)
+	}
+	held := func(want int, about string) {
+		t.Helper()
+		all, err := d.Router.Counts().Marked(t.Context())
+		must(t, err)
+		exact := 0
+		for _, n := range all.Counts {
+			exact += len(n.ExactFields())
+		}
+		equal(t, exact, want, about)
+	}
+	rename := func(from, to string) { works(t)(db.Exec("ALTER TABLE " + from + " RENAME TO " + to)) }
+	d.Router.Use(changed)
+	held(2, "before a flush")
+	rename("billbridge_counts", "hidden")
+	if d.Router.Counts().Flush(t.Context()) == nil {
+		t.Error("a flush without a table did not fail")
+	}
+	rename("hidden", "billbridge_counts")
+	held(2, "after a flush that failed")
+	d.Router.Counts().Forget(partner.Of("else"))
+	held(1, "after a reset")
+	d.ends("k", "bill.create", evidence.New, 5, fine)
+	must(t, d.Router.Counts().Flush(t.Context()))
+	held(1, "after a flush")
+	r := answers[operate.Report](d, "GET", "/rollout/report")
+	if len(r.Verdicts) != 1 || r.Verdicts[0].CallStats == nil || r.Verdicts[0].Calls != [2]int{0, 15} {
+		t.Errorf("%+v", r.Verdicts)
+	}
+}
+
 // The calls of an hour are added by all replicas. A flush that fails keeps them, and they count once. A reset of the evidence and a
 // call of an unknown key do not change them.
 func TestHoursCountOnce(t *testing.T) {

@@ -89,10 +89,10 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	if err != nil || !due {
 		return false, err
 	}
-	says, sent := rollout.BackendBill{Result: rollout.NotAsked}, o.Now()
+	says, asked, sent := rollout.BackendBill{Result: rollout.NotAsked}, rollout.Credentials{}, o.Now()
 	if slices.Contains(settings.Backends[:], w.Upstream) { // else the config has changed
 		as := rollout.Credentials{Partner: id, Member: w.Member, Merchant: w.Merchant}
-		says, _ = o.ReadBill(within, w.Upstream, as, w.Bill)
+		says, asked = o.ReadBill(within, w.Upstream, as, w.Bill)
 	}
 	if ctx.Err() != nil { // another gateway reads it after the claim
 		return false, nil
@@ -100,7 +100,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
 	s := resultOf(says)
-	s.By, s.Merchant = rollout.ByGateway, w.Merchant
+	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
 	owner, err := o.Store.Owner(within, id, w.Bill)
 	owned := err == nil && owner.State != store.Released && owner.Upstream == w.Upstream
 	if err := o.recordRead(within, id, w.Bill, w.Upstream, s, owned, sent); err != nil {

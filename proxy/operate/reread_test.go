@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -96,6 +97,30 @@ func TestWithoutOwnReadsOnlyAnOperatorReads(t *testing.T) {
 		must(t, d.ReadDue(ctx))
 		if planned(0, false); len(*reads) != 1 {
 			t.Errorf("an operator has asked for one read: %q", *reads)
+		}
+	}
+}
+
+// A create that named no merchant is read with the merchant of the partner's first call. That this one has no such bill does not resolve
+// it: the bill may be that of another merchant.
+func TestReadWithAnotherMerchantResolvesNothing(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate)
+	d.readsAs(rollout.ResultTexts[rollout.Absent])
+	read, first := d.ReadBill, ""
+	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		as.Merchant = cmp.Or(as.Merchant, first) // as the gateway does
+		return read(ctx, upstream, as, bill)
+	}
+	d.noAnswer("B1", "")
+	for i, merchant := range []string{"first shop", ""} {
+		first = merchant
+		d.later.Store(int64(time.Duration(i+1) * time.Hour))
+		works(t)(d.ReadAll(t.Context(), operate.PartnerRef{}))
+		must(t, d.ReadDue(t.Context()))
+		list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
+		if must(t, err); len(list.Bills) != 1-i {
+			t.Errorf("read with the merchant %q: %d writes have an unknown outcome", merchant, len(list.Bills))
 		}
 	}
 }

@@ -307,7 +307,8 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 // found records that an upstream has a bill. It returns why the call cannot be sent there, nil if it can.
 func (r *Router) found(ctx context.Context, c Call, upstream string) error {
 	defer r.metrics.timed("found")()
-	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
+	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
+	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.arrived(c))
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return nil

@@ -257,6 +257,7 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
+	now = s.stamp(now)
 	return write(ctx, s, "recording where a bill was found", func(q tx) Owner {
 		return found(q, partner, bill, upstream, now, end)
 	})

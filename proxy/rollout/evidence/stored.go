@@ -28,6 +28,9 @@ type Stored struct {
 	limits  atomic.Pointer[Limits]
 	tables  sync.Map // by version of a table: the versions of its operations, by their names
 
+	keepingEarlier sync.Mutex
+	earlier        []Snapshot // of tables before the one in use, not in the store yet
+
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
 	flushing chan struct{} // holds one: a flush begins after the one before has put back what it could not add
@@ -56,12 +59,54 @@ func (t *Stored) Use(c *config.Config) {
 		}
 	}
 	t.tables.Store(version, versions)
-	t.Counts.Use(version)
+	t.keepEarlier(t.Counts.Use(version))
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
 		c.Rollout.Bills == config.Shared, c.Table.SuccessCode(c.Table.Forms()[0]),
 	})
+}
+
+// keepEarlier keeps counts with a table that is not in use any more: operations may not have changed with it, and an
+// exact field that differed counts with every table.
+func (t *Stored) keepEarlier(s Snapshot) {
+	if t.store == nil || len(s.Counts) == 0 {
+		return
+	}
+	t.keepingEarlier.Lock()
+	defer t.keepingEarlier.Unlock()
+	t.earlier = append(t.earlier, s)
+}
+
+// takeEarlier returns these counts, and keeps them no more.
+func (t *Stored) takeEarlier() []Snapshot {
+	t.keepingEarlier.Lock()
+	defer t.keepingEarlier.Unlock()
+	all := t.earlier
+	t.earlier = nil
+	return all
+}
+
+// Forget is that of Counts, also for counts with earlier tables.
+func (t *Stored) Forget(partner partner.ID) {
+	t.keepingEarlier.Lock()
+	defer t.keepingEarlier.Unlock()
+	for i := range t.earlier {
+		t.earlier[i].Counts = slices.DeleteFunc(t.earlier[i].Counts, func(n Count) bool {
+			return partner == "" || n.Partner == partner
+		})
+	}
+	t.Counts.Forget(partner)
+}
+
+// notStored returns all counts of this replica that are not in the store yet, by any table.
+func (t *Stored) notStored() (all []Count) {
+	t.keepingEarlier.Lock()
+	defer t.keepingEarlier.Unlock()
+	for _, s := range t.earlier {
+		all = append(all, s.Counts...)
+	}
+	return append(all, t.Snapshot().Counts...)
 }
 
 // Limits returns the limits of verdicts, by the config in force.
@@ -126,7 +171,27 @@ func (t *Stored) Flush(ctx context.Context) error {
 
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) error {
-	counted := t.Drain()
+	all := append(t.takeEarlier(), t.Drain())
+	for i, counted := range all {
+		if err := t.flushOne(ctx, counted); err != nil {
+			for _, left := range all[i+1:] {
+				t.putBack(left)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack keeps counts that could not be stored for the next flush.
+func (t *Stored) putBack(s Snapshot) {
+	if t.Counts.Merge(s) != nil { // the table has changed
+		t.keepEarlier(s)
+	}
+}
+
+// flushOne adds counts with one table to the store. What could not be added is kept.
+func (t *Stored) flushOne(ctx context.Context, counted Snapshot) error {
 	t.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
@@ -141,7 +206,7 @@ func (t *Stored) flush(ctx context.Context) error {
 		added, err := t.add(ctx, t.operations(counted.Table)[operation], counted.Counts[:others])
 		counted.Counts = counted.Counts[added:]
 		if err != nil {
-			_ = t.Counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
+			t.putBack(counted)
 			return err
 		}
 	}
@@ -237,7 +302,7 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
 func (t *Stored) unstored(in store.Range) Snapshot {
 	s := t.Snapshot()
-	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return !in.Has(n.Partner) })
+	s.Counts = slices.DeleteFunc(t.notStored(), func(n Count) bool { return !in.Has(n.Partner) })
 	return s
 }
 
@@ -245,7 +310,7 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 // read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
-	unstored := t.Snapshot().Counts
+	unstored := t.notStored()
 	if t.store == nil {
 		return t.merged("", nil, unstored)
 	}
