@@ -69,6 +69,7 @@ type forwarded struct {
 	failed  *callError          // nil if there is a reply that can be used, or none yet
 	status  int                 // of the reply, which is not always that of the answer; 0 without one
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
+	state   bool                // the reply has a state of the bill
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
@@ -372,6 +373,7 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 		x.gateway.log.Debug("words without a number became null", "id", x.id, "words", words)
 	}
 	if x.route.targets != nil {
+		x.sent.state = x.call.ReplyValue(billing.State) != ""
 		x.sent.shown = x.shownBy(says) // also by a reply that is not passed on
 		if err := x.withhold(says); err != nil {
 			x.sent.says = says

@@ -181,7 +181,7 @@ func (x *exchange) complete() {
 	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
 	succeeded := effect == store.Succeeded
 	if shown != nil && shown.Result == rollout.Present ||
-		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
+		succeeded && !call.Creates && (call.Writes || x.sent.state) {
 		err := ledger.RecordFound(ctx, call, route)
 		x.storeError("the ledger cannot record where a bill was found: the bill counts as possibly created", err)
 	}
@@ -217,7 +217,7 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := says == billing.Done; {
-	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
+	case succeeded && operation == x.state.readOperation && x.sent.state:
 		shown = rollout.ReadResult{
 			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
 			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
