@@ -264,6 +264,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapsh
 		if err := json.Unmarshal(row.Data, &n); err != nil {
 			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
 		}
+		n.Partner = row.Partner // what was counted of a further key of the partner has the key
 		if n.Last = row.Added; n.Since.Before(since) {
 			since = n.Since
 		}
