@@ -85,12 +85,15 @@ type Change struct {
 	Forced                 bool
 	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
 	Evidence               string // that a step of a wave relied on, or why the wave came into its state
+
+	// the stages of Partner and of the default by which Staged was decided; nil if they do not matter. Not in the log
+	Decided []Stage
 }
 
 // Change makes a decision about the rollout, and records it in the audit log. Another action is only recorded.
 //
 //   - Staged puts Partner, or the default, into the stage To; "" removes its stage. Neither the kill switch nor another
-//     partner changes. ErrNotFound: there is no stage to remove.
+//     partner changes. ErrNotFound: there is no stage to remove. ErrState: the partner is not where Decided has it.
 //   - Stopped turns the kill switch on; the stages stay. [*AlreadyStopped]: it is on, and the first declaration stays.
 //   - Resumed turns it off. ErrState: it is off.
 //   - Restored declares that the store was restored from a backup. From then on only owned bills are certain: a bill
@@ -108,6 +111,9 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 	return s.change(ctx, c, func(q tx, c *Change) {
 		switch c.Action {
 		case Staged:
+			if c.Decided != nil && standing(q, c.Partner) != standingIn(c.Decided, c.Partner) {
+				q.fail(ErrState)
+			}
 			if setStage(q, c); c.From == "" && c.To == "" {
 				q.fail(ErrNotFound)
 			}
@@ -157,6 +163,24 @@ func setStage(q tx, c *Change) {
 type position struct {
 	Stage   string
 	Percent int
+}
+
+// standing is where a partner is: in its own stage, or else in the default, which is zero if that is the config's.
+func standing(q tx, id partner.ID) [2]position {
+	return standingIn(list[Stage](q, `SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages
+		WHERE partner IN ('', $1)`, id), id)
+}
+
+func standingIn(stages []Stage, id partner.ID) (own [2]position) {
+	for _, s := range stages {
+		switch s.Partner {
+		case id:
+			return [2]position{{s.Stage, s.Percent}}
+		case "":
+			own[1] = position{s.Stage, s.Percent}
+		}
+	}
+	return own
 }
 
 // AlreadyStopped is the ErrState of a kill switch that is on already: by whom, and since when.
