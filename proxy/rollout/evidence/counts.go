@@ -113,13 +113,15 @@ func (t *Counts) begin(table string) {
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
 // Use starts the counts again if the version of the table has changed: counts with one version do not count for
-// another.
-func (t *Counts) Use(table string) {
+// another. It returns what was counted with the one before.
+func (t *Counts) Use(table string) (before Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if table != t.table {
+		before = Snapshot{t.table, t.since, t.all.sorted(), t.lost}
 		t.begin(table)
 	}
+	return before
 }
 
 // Table is the version of the table.

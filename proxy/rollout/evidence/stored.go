@@ -28,6 +28,10 @@ type Stored struct {
 	limits  atomic.Pointer[Limits]
 	tables  sync.Map // by version of a table: the versions of its operations, by their names
 
+	leaving sync.Mutex // of the next
+	// what is being stored, and what was counted with earlier tables and is not stored yet, the oldest first
+	drained []Snapshot
+
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
 	flushing chan struct{} // holds one: a flush begins after the one before has put back what it could not add
@@ -56,7 +60,9 @@ func (t *Stored) Use(c *config.Config) {
 		}
 	}
 	t.tables.Store(version, versions)
-	t.Counts.Use(version)
+	t.leaving.Lock()
+	t.put(t.Counts.Use(version))
+	t.leaving.Unlock()
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
@@ -124,28 +130,85 @@ func (t *Stored) Flush(ctx context.Context) error {
 	}
 }
 
-// flush adds the counts of this replica to the store. It must not run twice at once.
-func (t *Stored) flush(ctx context.Context) error {
-	counted := t.Drain()
+// put adds counts that are to be stored. The caller holds leaving.
+func (t *Stored) put(counted Snapshot) {
 	t.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
+	if t.store != nil && len(counted.Counts) > 0 {
+		t.drained = append(t.drained, counted)
+	}
+}
+
+// flush adds the counts of this replica to the store. It must not run twice at once.
+func (t *Stored) flush(ctx context.Context) error {
+	t.leaving.Lock()
+	t.put(t.Drain())
+	t.leaving.Unlock()
+	for {
+		counted, more := t.first()
+		if !more {
+			return nil
+		}
+		left, err := t.addAll(ctx, counted)
+		if t.end(left, err); err != nil {
+			return err
+		}
+	}
+}
+
+// first returns the counts that are to be stored first. They stay in drained until end.
+func (t *Stored) first() (counted Snapshot, more bool) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	if len(t.drained) == 0 {
+		return counted, false
+	}
+	counted = t.drained[0]
+	counted.Counts = slices.Clone(counted.Counts) // which addAll sorts
+	return counted, true
+}
+
+// end takes the first counts out of drained. After an error what is left of them stays to be stored.
+func (t *Stored) end(left Snapshot, err error) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	if err != nil && t.Counts.Merge(left) != nil { // the table has changed
+		t.drained[0] = left
+		return
+	}
+	t.drained = t.drained[1:]
+}
+
+// addAll adds a snapshot to the store. After an error it returns what is left of it.
+func (t *Stored) addAll(ctx context.Context, counted Snapshot) (left Snapshot, err error) {
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
 	// it changes.
 	slices.SortStableFunc(counted.Counts, func(a, b Count) int { return strings.Compare(a.Operation, b.Operation) })
-	for len(counted.Counts) > 0 {
+	for len(counted.Counts) > 0 && err == nil {
 		operation := counted.Counts[0].Operation
 		others := slices.IndexFunc(counted.Counts, func(n Count) bool { return n.Operation != operation })
 		if others < 0 {
 			others = len(counted.Counts)
 		}
-		added, err := t.add(ctx, t.operations(counted.Table)[operation], counted.Counts[:others])
-		counted.Counts = counted.Counts[added:]
-		if err != nil {
-			_ = t.Counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
-			return err
+		added, version := others, t.operations(counted.Table)[operation]
+		if version != "" { // else the table has the operation no more, and the call began before
+			added, err = t.add(ctx, version, counted.Counts[:others])
 		}
+		counted.Counts = counted.Counts[added:]
 	}
-	return nil
+	return counted, err
+}
+
+// Forget removes the counts of a partner, or of all for "", that are not stored yet.
+func (t *Stored) Forget(partner partner.ID) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	t.Counts.Forget(partner)
+	for i := range t.drained {
+		t.drained[i].Counts = slices.DeleteFunc(slices.Clone(t.drained[i].Counts), func(n Count) bool {
+			return partner == "" || n.Partner == partner
+		})
+	}
 }
 
 // operations returns the versions of the operations of a table, by their names.
@@ -245,7 +308,12 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 // read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
+	t.leaving.Lock()
 	unstored := t.Snapshot().Counts
+	for _, s := range t.drained {
+		unstored = append(unstored, s.Counts...)
+	}
+	t.leaving.Unlock()
 	if t.store == nil {
 		return t.merged("", nil, unstored)
 	}
