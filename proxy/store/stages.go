@@ -269,15 +269,22 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	return readOne[int64](ctx, s, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
 }
 
+// A knownStages are the stages as last read.
+type knownStages struct {
+	revision, generation int64 // in an older database another decision can have the same revision
+	stages               []Stage
+}
+
 // Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
 // revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
+	generation := s.Generation() // before: what is read is of this one, or of a later one
 	return read(ctx, s, "reading the rollout", func(q tx) Rollout {
 		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.restored_by, r.restored, r.started, r.begun_by,
 			r.begun, r.config_default`
 		r := value[Rollout](q, state+" FROM billbridge_rollout r")
-		if known := s.stages.Load(); known != nil && known.Revision == r.Revision {
-			r.Stages = known.Stages
+		if known := s.stages.Load(); known != nil && known.revision == r.Revision && known.generation == generation {
+			r.Stages = known.stages
 			return r
 		}
 		// One at a time, so that what was read first does not replace what was read later.
@@ -299,7 +306,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 		}
 		s.readPartnerKeys(q)
 		if q.err == nil {
-			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
+			s.stages.Store(&knownStages{r.Revision, generation, r.Stages})
 		}
 		return r
 	})
