@@ -362,9 +362,19 @@ func (s *Store) Start(ctx context.Context, now time.Time) error {
 }
 
 // SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
-func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
-	return s.exec(ctx, "recording the default stage of the config",
-		"UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
+// Another one moves all partners without a stage of their own, unless a default was set: that is in the audit log, by
+// [ByConfig].
+func (s *Store) SetConfigDefault(ctx context.Context, stage string, at time.Time) error {
+	return s.update(ctx, "recording the default stage of the config", func(q tx) {
+		was := value[string](q, "SELECT config_default FROM billbridge_rollout")
+		if was == stage || q.exec("UPDATE billbridge_rollout SET config_default = $1 WHERE config_default = $2",
+			stage, was) == 0 { // another replica was faster
+			return
+		}
+		if _, set := find[string](q, "SELECT stage FROM billbridge_stages WHERE partner = ''"); was != "" && !set {
+			audited(q, Change{Action: Staged, By: ByConfig, At: at, From: was, To: stage})
+		}
+	})
 }
 
 func (s *Store) assign(q tx, c *Change) {
