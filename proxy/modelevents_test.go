@@ -326,7 +326,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	create(3)
 	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
 		_, _ = r.store.Tick(bg, w.now())
-		_ = r.store.SetConfigDefault(bg, "old")
+		_ = r.store.SetConfigDefault(bg, "old", w.now())
 	}
 	w.open(t)
 	w.resume(t)

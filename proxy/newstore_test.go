@@ -164,6 +164,16 @@ bills 3 0
 reload 200
 # the way back is not refused
 reload 200 default: new => default: shadow
+# it moves nobody, because a default was set
+200 GET /audit?author=config | !"stage"
+# without that, the config moves partners, at a reload and at a start
+200 POST /rollout/unset?partner=default&by=anna&{forced}
+reload 200 default: shadow => default: old
+200 GET /audit?author=config&limit=1 | "action":"stage" | "partner":"default" | "from":"shadow","to":"old"
+restart new: new, default: old => new: new, default: shadow
+200 GET /audit?author=config&limit=1 | "action":"stage" | "from":"old","to":"shadow"
+restart
+200 GET /audit?author=config&limit=3 | !"from":"shadow","to":"shadow"
 `, "REASONS", strings.TrimSpace(reasons))
 }
 

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -212,8 +213,18 @@ func (m Move) position() (p rollout.Position, err error) {
 }
 
 // Move makes a move, or shows it. With a stage in m, which the operator has seen, Next does so only if that is the next
-// one: a second request for the same step does not make another step.
+// one: a second request for the same step does not make another step. If somebody else changes the stage meanwhile, the
+// move is decided again, as if it had been asked for after that.
 func (o *Operator) Move(ctx context.Context, m Move) (c Change, err error) {
+	for range 3 {
+		if c, err = o.moveOnce(ctx, m); !errors.Is(err, store.ErrState) {
+			return c, err
+		}
+	}
+	return c, conflict("Not changed: others change the stage at the same time.")
+}
+
+func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err != nil {
 		return c, err
 	}
@@ -284,8 +295,14 @@ func (o *Operator) move(
 		c.Reasons = list(reasons)
 		return c, nil
 	}
+	by := []store.Stage{} // not nil: it may be that there was none
+	for _, stage := range decided.Stages {
+		if stage.Partner == m.Partner || stage.Partner == "" {
+			by = append(by, stage)
+		}
+	}
 	return o.commit(ctx, c, reasons, s.Force, store.Change{
-		Partner: m.Partner, To: string(own.Stage), ToPercent: own.Percent,
+		Partner: m.Partner, To: string(own.Stage), ToPercent: own.Percent, Decided: by,
 	})
 }
 

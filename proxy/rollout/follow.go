@@ -119,7 +119,7 @@ func (r *follower) readDecisions(ctx context.Context) error {
 	if generation != known.generation {
 		r.recorded.Clear() // the store may lack that they were seen
 	}
-	if decided.Restored.By == store.ByFailOver && decided.Restored.At.After(known.restored) {
+	if decided.Restored.By == store.ByFailOver && !decided.Restored.At.Equal(known.restored) {
 		r.failedOver(known, d, decided.Restored.At)
 	}
 	r.decided.Store(d)

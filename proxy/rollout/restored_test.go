@@ -321,3 +321,25 @@ func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 		}
 	}
 }
+
+// A kill switch that the store has lost in a fail-over is turned on again, also if an earlier restore was declared by a clock that
+// was ahead.
+func TestLostKillSwitchAfterARestoreByAClockAhead(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew)
+	change := func(action store.Action, by string, at time.Time) {
+		t.Helper()
+		if err := d.store.Change(t.Context(), store.Change{Action: action, By: by, At: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(store.Restored, "anna", d.now.Add(time.Hour))
+	change(store.Stopped, "anna", d.now)
+	d.follow()
+	change(store.Resumed, "test", d.now) // stands for the loss
+	change(store.Restored, store.ByFailOver, d.now)
+	d.follow()
+	if d.Stopping() == nil {
+		t.Error("the kill switch is off")
+	}
+}

@@ -185,7 +185,7 @@ func (r *Router) Accept(ctx context.Context, c *config.Config) error {
 	if r.store == nil || c.Rollout == nil {
 		return nil
 	}
-	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
+	return r.store.SetConfigDefault(ctx, c.Rollout.Default, r.now())
 }
 
 // Use replaces the config.

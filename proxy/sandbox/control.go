@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ import (
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
 //	GET    /values                 the test values, which decide how payments, cancels and messages end
 func (s *Service) Control() http.Handler {
-	r := control{mux.NewRouter().SkipClean(true), s}
+	r := control{mux.NewRouter().SkipClean(true)}
 	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
 	change(r, "POST /partners", func(in Partner, _ ask) error { return s.AddPartner(in) })
 	change(r, "DELETE /partners/{id}", func(_ none, a ask) error { return s.RemovePartner(a.id()) })
@@ -172,10 +173,10 @@ func (s *Service) Control() http.Handler {
 		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
-		_, status, text := s.Admit(asked, BearerToken(asked))
+		of, status, text := s.Admit(asked, BearerToken(asked))
 		switch status {
 		case 0:
-			r.ServeHTTP(w, asked)
+			r.ServeHTTP(w, asked.WithContext(context.WithValue(asked.Context(), accessKey{}, of)))
 			return
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -183,6 +184,9 @@ func (s *Service) Control() http.Handler {
 		Refuse(w, status, text)
 	})
 }
+
+// accessKey is the key of the Access in the context of an admitted call.
+type accessKey struct{}
 
 // none is the body of a call or a reply that has no fields.
 type none struct{}
@@ -226,10 +230,7 @@ func (a ask) id() string { return mux.Vars(a.Request)["id"] }
 func (a ask) query(name string) string { return a.URL.Query().Get(name) }
 
 // control is a router of calls of the control API.
-type control struct {
-	*mux.Router
-	service *Service
-}
+type control struct{ *mux.Router }
 
 // handle adds a call whose body is an In. A POST with an empty body counts as {}. An unknown field is an error.
 func handle[In any](c control, call string, f func(In, ask) (any, error)) {
@@ -246,7 +247,9 @@ func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 			}
 		}
 		a := ask{r}
-		err := a.limit(&in, c.service.accessOf(BearerToken(r)).Partner)
+		// Not looked up again: the token may have ended while the body arrived, and the call is limited all the same.
+		of, _ := r.Context().Value(accessKey{}).(Access)
+		err := a.limit(&in, of.Partner)
 		if err == nil {
 			out, err = f(in, a)
 		}

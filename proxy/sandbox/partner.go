@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
@@ -79,15 +80,27 @@ func (s *Service) Partners() (list []Partner) {
 	return list
 }
 
-// AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay.
+// AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay. A control
+// token that another partner or the operator has is refused.
 func (s *Service) AddPartner(p Partner) error {
 	if !goodKey.MatchString(p.Key) {
 		return errBadKey
 	}
-	return s.update(func(t *tables) error {
-		t.addPartner(p)
-		return nil
+	return s.update(func(t *tables) error { return s.addPartners(t, p) })
+}
+
+// addPartners adds or changes partners. A control token is of one partner, or of the operator.
+func (s *store) addPartners(t *tables, list ...Partner) error {
+	others := slices.DeleteFunc(t.Contracts.all(), func(p Partner) bool {
+		return p.Removed || slices.ContainsFunc(list, func(next Partner) bool { return next.Key == p.Key })
 	})
+	if err := s.opt.checkPartners(append(others, list...)); err != nil {
+		return err
+	}
+	for _, p := range list {
+		t.addPartner(p)
+	}
+	return nil
 }
 
 // RemovePartner removes a partner: its calls return PARTNER_005, and its control token is refused. Its bills stay. One

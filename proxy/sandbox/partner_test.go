@@ -128,6 +128,39 @@ func TestControlTokenOfAPartner(t *testing.T) {
 	gives(t, http.StatusUnauthorized, "the token of a removed partner")(ask("token-b", "GET /bills", ""))
 }
 
+// A control token is that of one partner. Else who has it would see what another partner has.
+func TestControlTokenIsOfOnePartner(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "data")
+	a := []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}
+	r := open(t, file, sandbox.Options{ControlToken: "operator", Partners: a})
+	add := func(key, token, want string) {
+		t.Helper()
+		v := arrivalOf("POST /partners", "127.0.0.1", "127.0.0.1:8082", "Authorization=Bearer operator",
+			fmt.Sprintf(`{"api_key":%q,"control_token":%q}`, key, token))
+		if status, body := v.of(r.Control()); fmt.Sprint(status) != want {
+			t.Errorf("%s with %s: %d %s, want %s", key, token, status, body, want)
+		}
+	}
+	add("b-key", "token-a", "400")
+	add("b-key", "operator", "400")
+	add("b-key", "token-b", "200")
+	add("b-key", "token-b", "200")
+	add("c-key", "", "200")
+	add("d-key", "", "200")
+	must(t, r.RemovePartner("a-key"))
+	add("b-key", "token-a", "200")
+	add("a-key", "token-a", "400")
+	must(t, r.Close())
+	for _, o := range []sandbox.Options{{ControlToken: "token-a"}, {ControlToken: "operator", Partners: a}} {
+		if s, err := sandbox.Open(file, o); err == nil || !strings.Contains(err.Error(), "control_token") {
+			_ = s.Close()
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	open(t, file, sandbox.Options{ControlToken: "operator"})
+}
+
 // Without the service's token a request on loopback may do everything, and a partner's token still limits it.
 func TestControlTokenOfAPartnerOnLoopback(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,7 @@ func Open(file string, o Options) (*Service, error) {
 	}
 	s := &Service{store: store{opt: o.withDefaults()}}
 	if err := s.openStore(file); err != nil {
+		_ = s.disk.close()
 		return nil, err
 	}
 	s.sender = newSender(s)

@@ -190,12 +190,7 @@ func (s *Service) openStore(file string) error {
 			return fmt.Errorf("data file %s: %w", file, err)
 		}
 	}
-	return s.update(func(t *tables) error {
-		for _, p := range s.opt.Partners {
-			t.addPartner(p)
-		}
-		return nil
-	})
+	return s.update(func(t *tables) error { return s.addPartners(t, s.opt.Partners...) })
 }
 
 // addPartner adds or changes a partner. Its points and merchants are added if they are new.

@@ -165,7 +165,20 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	own(t, s, "lost", "new")
 	generation := s.Generation()
 
-	c, err := raw(t, "sqlite:"+file).Conn(ctx)
+	replaceBy(t, file, older)
+	fails(t, "", "a create was recorded by what was decided before")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}))
+	equal(t, outcomes(s), []string{"lost "}, "outcomes")
+	r, err := s.Rollout(ctx)
+	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
+		t.Errorf("%+v, %v", r, err)
+	}
+	own(t, s, "lost", "old")
+}
+
+// replaceBy puts an older copy in the place of an SQLite file that a process has open.
+func replaceBy(t *testing.T, file, older string) {
+	t.Helper()
+	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
 	must(t, err)
 	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
@@ -177,13 +190,32 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 		return errors.Join(err, restore.Finish())
 	}))
 	must(t, c.Close())
-	fails(t, "", "a create was recorded by what was decided before")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}))
-	equal(t, outcomes(s), []string{"lost "}, "outcomes")
-	r, err := s.Rollout(ctx)
-	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
-		t.Errorf("%+v, %v", r, err)
+}
+
+// A decision that an older copy lacks is not in force any more, also if the next one gets its revision: after a time in which a
+// clock was ahead, revisions are counted one by one.
+func TestRevisionOfALostDecisionComesAgain(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, "sqlite:"+file)
+	ahead := time.Now().AddDate(1, 0, 0)
+	stage := func(to string) {
+		t.Helper()
+		must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: partnerOne, To: to, By: "anna", At: ahead}))
 	}
-	own(t, s, "lost", "old")
+	stage("new")
+	older := filepath.Join(t.TempDir(), "older.db")
+	works(t)(store.Backup(ctx, "sqlite:"+file, older, func(_, _ int64) {}))
+	stage("drained")
+	before, err := s.Rollout(ctx)
+	must(t, err)
+	replaceBy(t, file, older)
+	fails(t, "", "a write to an older copy")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}))
+	after, err := s.Rollout(ctx)
+	must(t, err)
+	equal(t, after.Revision, before.Revision, "the revision")
+	equal(t, after.Stages[0].Stage, "new", "the stage")
 }
 
 // A transaction that changes nothing writes nothing.

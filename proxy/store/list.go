@@ -111,11 +111,11 @@ func (s *Store) Decide(
 			) RETURNING seq`, d.set, where, batch, s.passOver)
 		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
 			s.betweenClaims(q)
-			onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
+			of := onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
 			changed := list[int64](q, statement, where.args...)
 			if len(changed) > 0 {
 				audited(q, Change{
-					Action: d.Action, By: by, At: now, Partner: f.PartnerPrefix,
+					Action: d.Action, By: by, At: now, Partner: of,
 					Subject: callbacksIn(len(changed)) + ", " + f.words(),
 					From:    string(Dead), To: string(d.To),
 				})

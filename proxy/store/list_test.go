@@ -24,3 +24,19 @@ func various(t *testing.T, s *store.Store) {
 		become(t, s, c, state)
 	}
 }
+
+// The audit log has the whole ID of a partner, also if the operator has named it by its first digits: else it would not be found
+// by its partner.
+func TestDecisionOfAbbreviatedPartnerIsInItsLog(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		various(t, s)
+		id := partner.Of("two")
+		gives(t, 2)(s.Decide(t.Context(), store.Replay, store.Filter{PartnerPrefix: id[:12]}, "anna", noon, nil))
+		log, err := s.Audit(t.Context(), store.AuditFilter{Partner: id, Limit: 9})
+		must(t, err)
+		if len(log) != 1 || log[0].Action != store.CallbackReplayed || log[0].Partner != id {
+			t.Errorf("%+v", log)
+		}
+	})
+}

@@ -85,12 +85,15 @@ type Change struct {
 	Forced                 bool
 	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
 	Evidence               string // that a step of a wave relied on, or why the wave came into its state
+
+	// the stages of Partner and of the default by which Staged was decided; nil if they do not matter. Not in the log
+	Decided []Stage
 }
 
 // Change makes a decision about the rollout, and records it in the audit log. Another action is only recorded.
 //
 //   - Staged puts Partner, or the default, into the stage To; "" removes its stage. Neither the kill switch nor another
-//     partner changes. ErrNotFound: there is no stage to remove.
+//     partner changes. ErrNotFound: there is no stage to remove. ErrState: the partner is not where Decided has it.
 //   - Stopped turns the kill switch on; the stages stay. [*AlreadyStopped]: it is on, and the first declaration stays.
 //   - Resumed turns it off. ErrState: it is off.
 //   - Restored declares that the store was restored from a backup. From then on only owned bills are certain: a bill
@@ -108,6 +111,9 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 	return s.change(ctx, c, func(q tx, c *Change) {
 		switch c.Action {
 		case Staged:
+			if c.Decided != nil && standing(q, c.Partner) != standingIn(c.Decided, c.Partner) {
+				q.fail(ErrState)
+			}
 			if setStage(q, c); c.From == "" && c.To == "" {
 				q.fail(ErrNotFound)
 			}
@@ -157,6 +163,24 @@ func setStage(q tx, c *Change) {
 type position struct {
 	Stage   string
 	Percent int
+}
+
+// standing is where a partner is: in its own stage, or else in the default, which is zero if that is the config's.
+func standing(q tx, id partner.ID) [2]position {
+	return standingIn(list[Stage](q, `SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages
+		WHERE partner IN ('', $1)`, id), id)
+}
+
+func standingIn(stages []Stage, id partner.ID) (own [2]position) {
+	for _, s := range stages {
+		switch s.Partner {
+		case id:
+			return [2]position{{s.Stage, s.Percent}}
+		case "":
+			own[1] = position{s.Stage, s.Percent}
+		}
+	}
+	return own
 }
 
 // AlreadyStopped is the ErrState of a kill switch that is on already: by whom, and since when.
@@ -245,15 +269,22 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 	return readOne[int64](ctx, s, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
 }
 
+// A knownStages are the stages as last read.
+type knownStages struct {
+	revision, generation int64 // in an older database another decision can have the same revision
+	stages               []Stage
+}
+
 // Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
 // revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
+	generation := s.Generation() // before: what is read is of this one, or of a later one
 	return read(ctx, s, "reading the rollout", func(q tx) Rollout {
 		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.restored_by, r.restored, r.started, r.begun_by,
 			r.begun, r.config_default`
 		r := value[Rollout](q, state+" FROM billbridge_rollout r")
-		if known := s.stages.Load(); known != nil && known.Revision == r.Revision {
-			r.Stages = known.Stages
+		if known := s.stages.Load(); known != nil && known.revision == r.Revision && known.generation == generation {
+			r.Stages = known.stages
 			return r
 		}
 		// One at a time, so that what was read first does not replace what was read later.
@@ -275,7 +306,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 		}
 		s.readPartnerKeys(q)
 		if q.err == nil {
-			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
+			s.stages.Store(&knownStages{r.Revision, generation, r.Stages})
 		}
 		return r
 	})
@@ -331,9 +362,19 @@ func (s *Store) Start(ctx context.Context, now time.Time) error {
 }
 
 // SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
-func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
-	return s.exec(ctx, "recording the default stage of the config",
-		"UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
+// Another one moves all partners without a stage of their own, unless a default was set: that is in the audit log, by
+// [ByConfig].
+func (s *Store) SetConfigDefault(ctx context.Context, stage string, at time.Time) error {
+	return s.update(ctx, "recording the default stage of the config", func(q tx) {
+		was := value[string](q, "SELECT config_default FROM billbridge_rollout")
+		if was == stage || q.exec("UPDATE billbridge_rollout SET config_default = $1 WHERE config_default = $2",
+			stage, was) == 0 { // another replica was faster
+			return
+		}
+		if _, set := find[string](q, "SELECT stage FROM billbridge_stages WHERE partner = ''"); was != "" && !set {
+			audited(q, Change{Action: Staged, By: ByConfig, At: at, From: was, To: stage})
+		}
+	})
 }
 
 func (s *Store) assign(q tx, c *Change) {

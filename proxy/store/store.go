@@ -91,8 +91,8 @@ type Store struct {
 	ticked   atomic.Pointer[tick] // the last one; nil before the first
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
 	proven   sync.Map
-	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
-	deciding sync.Mutex              // held while these and partnerKeys are read
+	stages   atomic.Pointer[knownStages]
+	deciding sync.Mutex // held while these and partnerKeys are read
 	// the partner of each further key, as last read
 	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
 	keys        *keyring

@@ -112,13 +112,13 @@ func (t *Counts) begin(table string) {
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// Use starts the counts again if the version of the table has changed, and returns those with the version before:
-// counts with one version do not count for another.
+// Use starts the counts again if the version of the table has changed: counts with one version do not count for
+// another. It returns what was counted with the one before.
 func (t *Counts) Use(table string) (before Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if table != t.table {
-		before = t.drain()
+		before = Snapshot{t.table, t.since, t.all.sorted(), t.lost}
 		t.begin(table)
 	}
 	return before
@@ -153,10 +153,6 @@ func (t *Counts) Snapshot() Snapshot {
 func (t *Counts) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.drain()
-}
-
-func (t *Counts) drain() Snapshot {
 	all := Snapshot{t.table, t.since, t.all.sorted(), t.lost}
 	t.begin(t.table)
 	return all

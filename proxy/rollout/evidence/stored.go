@@ -28,8 +28,9 @@ type Stored struct {
 	limits  atomic.Pointer[Limits]
 	tables  sync.Map // by version of a table: the versions of its operations, by their names
 
-	keepingEarlier sync.Mutex
-	earlier        []Snapshot // of tables before the one in use, not in the store yet
+	leaving sync.Mutex // of the next
+	// what is being stored, and what was counted with earlier tables and is not stored yet, the oldest first
+	drained []Snapshot
 
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
@@ -59,54 +60,14 @@ func (t *Stored) Use(c *config.Config) {
 		}
 	}
 	t.tables.Store(version, versions)
-	t.keepEarlier(t.Counts.Use(version))
+	t.leaving.Lock()
+	t.put(t.Counts.Use(version))
+	t.leaving.Unlock()
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
 		c.Rollout.Bills == config.Shared, c.Table.SuccessCode(c.Table.Forms()[0]),
 	})
-}
-
-// keepEarlier keeps counts with a table that is not in use any more: operations may not have changed with it, and an
-// exact field that differed counts with every table.
-func (t *Stored) keepEarlier(s Snapshot) {
-	if t.store == nil || len(s.Counts) == 0 {
-		return
-	}
-	t.keepingEarlier.Lock()
-	defer t.keepingEarlier.Unlock()
-	t.earlier = append(t.earlier, s)
-}
-
-// takeEarlier returns these counts, and keeps them no more.
-func (t *Stored) takeEarlier() []Snapshot {
-	t.keepingEarlier.Lock()
-	defer t.keepingEarlier.Unlock()
-	all := t.earlier
-	t.earlier = nil
-	return all
-}
-
-// Forget is that of Counts, also for counts with earlier tables.
-func (t *Stored) Forget(partner partner.ID) {
-	t.keepingEarlier.Lock()
-	defer t.keepingEarlier.Unlock()
-	for i := range t.earlier {
-		t.earlier[i].Counts = slices.DeleteFunc(t.earlier[i].Counts, func(n Count) bool {
-			return partner == "" || n.Partner == partner
-		})
-	}
-	t.Counts.Forget(partner)
-}
-
-// notStored returns all counts of this replica that are not in the store yet, by any table.
-func (t *Stored) notStored() (all []Count) {
-	t.keepingEarlier.Lock()
-	defer t.keepingEarlier.Unlock()
-	for _, s := range t.earlier {
-		all = append(all, s.Counts...)
-	}
-	return append(all, t.Snapshot().Counts...)
 }
 
 // Limits returns the limits of verdicts, by the config in force.
@@ -169,48 +130,85 @@ func (t *Stored) Flush(ctx context.Context) error {
 	}
 }
 
+// put adds counts that are to be stored. The caller holds leaving.
+func (t *Stored) put(counted Snapshot) {
+	t.lost.Add(int64(counted.Lost))
+	counted.Lost = 0
+	if t.store != nil && len(counted.Counts) > 0 {
+		t.drained = append(t.drained, counted)
+	}
+}
+
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) error {
-	all := append(t.takeEarlier(), t.Drain())
-	for i, counted := range all {
-		if err := t.flushOne(ctx, counted); err != nil {
-			for _, left := range all[i+1:] {
-				t.putBack(left)
-			}
+	t.leaving.Lock()
+	t.put(t.Drain())
+	t.leaving.Unlock()
+	for {
+		counted, more := t.first()
+		if !more {
+			return nil
+		}
+		left, err := t.addAll(ctx, counted)
+		if t.end(left, err); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// putBack keeps counts that could not be stored for the next flush.
-func (t *Stored) putBack(s Snapshot) {
-	if t.Counts.Merge(s) != nil { // the table has changed
-		t.keepEarlier(s)
+// first returns the counts that are to be stored first. They stay in drained until end.
+func (t *Stored) first() (counted Snapshot, more bool) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	if len(t.drained) == 0 {
+		return counted, false
 	}
+	counted = t.drained[0]
+	counted.Counts = slices.Clone(counted.Counts) // which addAll sorts
+	return counted, true
 }
 
-// flushOne adds counts with one table to the store. What could not be added is kept.
-func (t *Stored) flushOne(ctx context.Context, counted Snapshot) error {
-	t.lost.Add(int64(counted.Lost))
-	counted.Lost = 0
+// end takes the first counts out of drained. After an error what is left of them stays to be stored.
+func (t *Stored) end(left Snapshot, err error) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	if err != nil && t.Counts.Merge(left) != nil { // the table has changed
+		t.drained[0] = left
+		return
+	}
+	t.drained = t.drained[1:]
+}
+
+// addAll adds a snapshot to the store. After an error it returns what is left of it.
+func (t *Stored) addAll(ctx context.Context, counted Snapshot) (left Snapshot, err error) {
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
 	// it changes.
 	slices.SortStableFunc(counted.Counts, func(a, b Count) int { return strings.Compare(a.Operation, b.Operation) })
-	for len(counted.Counts) > 0 {
+	for len(counted.Counts) > 0 && err == nil {
 		operation := counted.Counts[0].Operation
 		others := slices.IndexFunc(counted.Counts, func(n Count) bool { return n.Operation != operation })
 		if others < 0 {
 			others = len(counted.Counts)
 		}
-		added, err := t.add(ctx, t.operations(counted.Table)[operation], counted.Counts[:others])
-		counted.Counts = counted.Counts[added:]
-		if err != nil {
-			t.putBack(counted)
-			return err
+		added, version := others, t.operations(counted.Table)[operation]
+		if version != "" { // else the table has the operation no more, and the call began before
+			added, err = t.add(ctx, version, counted.Counts[:others])
 		}
+		counted.Counts = counted.Counts[added:]
 	}
-	return nil
+	return counted, err
+}
+
+// Forget removes the counts of a partner, or of all for "", that are not stored yet.
+func (t *Stored) Forget(partner partner.ID) {
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	t.Counts.Forget(partner)
+	for i := range t.drained {
+		t.drained[i].Counts = slices.DeleteFunc(slices.Clone(t.drained[i].Counts), func(n Count) bool {
+			return partner == "" || n.Partner == partner
+		})
+	}
 }
 
 // operations returns the versions of the operations of a table, by their names.
@@ -302,7 +300,7 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
 func (t *Stored) unstored(in store.Range) Snapshot {
 	s := t.Snapshot()
-	s.Counts = slices.DeleteFunc(t.notStored(), func(n Count) bool { return !in.Has(n.Partner) })
+	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return !in.Has(n.Partner) })
 	return s
 }
 
@@ -310,7 +308,12 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 // read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
-	unstored := t.notStored()
+	t.leaving.Lock()
+	unstored := t.Snapshot().Counts
+	for _, s := range t.drained {
+		unstored = append(unstored, s.Counts...)
+	}
+	t.leaving.Unlock()
 	if t.store == nil {
 		return t.merged("", nil, unstored)
 	}
@@ -329,6 +332,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapsh
 		if err := json.Unmarshal(row.Data, &n); err != nil {
 			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
 		}
+		n.Partner = row.Partner // what was counted of a further key of the partner has the key
 		if n.Last = row.Added; n.Since.Before(since) {
 			since = n.Since
 		}
