@@ -31,6 +31,9 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			{"/rollout/stage?partner=<k>&stage=old&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
 			{"/rollout/unset?partner=<k>&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
 			{"/rollout/unset?partner=<k>&by=kim", operate.Move{Do: operate.Unset}, "no stage of its own"},
+			// Meant for the stage before: a second request for the same step, and reasons against that step.
+			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next}, "others change the stage"},
+			{"/rollout/stage?partner=<k>&stage=old&by=kim", forcedMove(&fifty), "others change the stage"},
 			{"/rollout/stage?partner=default&stage=shadow&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
 			{"/rollout/stage?partner=<k>&stage=canary&percent=5&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
 		} {
@@ -73,4 +76,10 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			}
 		}
 	})
+}
+
+func forcedMove(percent *int) operate.Move {
+	m := operate.Move{Stage: rollout.StageCanary, Percent: percent}
+	m.Force = operate.Force{rollout.Unproven}
+	return m
 }

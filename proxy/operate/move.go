@@ -214,11 +214,15 @@ func (m Move) position() (p rollout.Position, err error) {
 
 // Move makes a move, or shows it. With a stage in m, which the operator has seen, Next does so only if that is the next
 // one: a second request for the same step does not make another step. If somebody else changes the stage meanwhile, the
-// move is decided again, as if it had been asked for after that.
+// move is decided again, as if it had been asked for after that: unless it was meant for the stage before, as a next
+// step without its stage is, and one that overrides reasons.
 func (o *Operator) Move(ctx context.Context, m Move) (c Change, err error) {
 	for range 3 {
 		if c, err = o.moveOnce(ctx, m); !errors.Is(err, store.ErrState) {
 			return c, err
+		}
+		if m.Do == Next && m.Stage == "" || len(m.Force) > 0 || ctx.Err() != nil {
+			break
 		}
 	}
 	return c, conflict("Not changed: others change the stage at the same time.")

@@ -243,7 +243,10 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	state, unknown := r.StateIn(c)
 	c.Says = in.s.config.Table.Meaning(billing.State, state)
 	// A state that the table does not know is always news, and so is what may not report a state at all.
-	if !unknown && notice.Recognised != translate.Unrecognised {
+	// A form of a backend with an overlay can have the state under another name.
+	u := in.s.config.Upstreams.Find(a.Upstream)
+	hidden := state == "" && formType(c.ContentType) != "" && u != nil && u.Dialect != nil
+	if !unknown && !hidden && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read

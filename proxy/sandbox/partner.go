@@ -59,6 +59,8 @@ var errBadKey = badRequest("api_key: expected 1 to 32 printable ASCII characters
 // minToken is the length of a control token in a file: such a token is for a sign-in over a network.
 const minToken = 16
 
+var errTokenTaken = badRequest("control_token: it is that of another partner, or that of the operator")
+
 // checkPartners refuses keys and control tokens that two have.
 func (o *Options) checkPartners(list []Partner) error {
 	keys, tokens := map[string]bool{}, map[string]bool{"": false, o.ControlToken: o.ControlToken != ""}
@@ -67,7 +69,7 @@ func (o *Options) checkPartners(list []Partner) error {
 		case keys[p.Key]:
 			return badRequest("api_key: two partners have the same key")
 		case tokens[p.ControlToken]:
-			return badRequest("control_token: it is that of another partner, or that of the operator")
+			return errTokenTaken
 		}
 		keys[p.Key], tokens[p.ControlToken] = true, p.ControlToken != ""
 	}
@@ -91,11 +93,16 @@ func (s *Service) AddPartner(p Partner) error {
 
 // addPartners adds or changes partners. A control token is of one partner, or of the operator.
 func (s *store) addPartners(t *tables, list ...Partner) error {
+	if err := s.opt.checkPartners(list); err != nil {
+		return err
+	}
 	others := slices.DeleteFunc(t.Contracts.all(), func(p Partner) bool {
 		return p.Removed || slices.ContainsFunc(list, func(next Partner) bool { return next.Key == p.Key })
 	})
-	if err := s.opt.checkPartners(append(others, list...)); err != nil {
-		return err
+	for _, p := range append(list, Partner{ControlToken: s.opt.ControlToken}) {
+		if p.ControlToken != "" && slices.ContainsFunc(others, func(o Partner) bool { return o.ControlToken == p.ControlToken }) {
+			return errTokenTaken
+		}
 	}
 	for _, p := range list {
 		t.addPartner(p)

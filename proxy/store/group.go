@@ -151,6 +151,9 @@ func (e *sqliteEngine) commit(jobs []job) {
 		}
 		return
 	}
+	if err == nil { // again: the file may have been moved during the commit
+		err = e.inPlace()
+	}
 	for _, j := range jobs {
 		j.done <- err
 	}

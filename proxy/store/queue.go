@@ -201,7 +201,7 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET next = $1, due = $1 WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' AND due > $2 ORDER BY seq`,
+			SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' AND due > $2 ORDER BY host, due`,
 		now, now.Add(longest+clockSlack))
 }
 

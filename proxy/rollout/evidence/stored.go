@@ -172,11 +172,13 @@ func (t *Stored) first() (counted Snapshot, more bool) {
 func (t *Stored) end(left Snapshot, err error) {
 	t.leaving.Lock()
 	defer t.leaving.Unlock()
-	if err != nil && t.Counts.Merge(left) != nil { // the table has changed
-		t.drained[0] = left
+	if err == nil {
+		t.drained = t.drained[1:]
 		return
 	}
-	t.drained = t.drained[1:]
+	// Those with the table in use go back, so that no more than one of each earlier table is here.
+	t.drained[0] = left
+	t.drained = slices.DeleteFunc(t.drained, func(s Snapshot) bool { return t.Counts.Merge(s) == nil })
 }
 
 // addAll adds a snapshot to the store. After an error it returns what is left of it.
