@@ -247,7 +247,7 @@ func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 			}
 		}
 		a := ask{r}
-		// Not looked up again: the token may have ended while the body arrived, and the call is limited all the same.
+		// Not looked up again: the token may have ended while the body arrived, and the call stays limited.
 		of, _ := r.Context().Value(accessKey{}).(Access)
 		err := a.limit(&in, of.Partner)
 		if err == nil {

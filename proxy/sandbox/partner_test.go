@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -158,7 +159,13 @@ func TestControlTokenIsOfOnePartner(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	open(t, file, sandbox.Options{ControlToken: "operator"})
+	must(t, open(t, file, sandbox.Options{ControlToken: "operator"}).Close())
+	// A file of an earlier version can have a token twice. It opens, so that the control API can change one of the two.
+	data, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, append(data, `{"contracts":[{"api_key":"c-key","control_token":"token-a"}]}`+"\n"...), 0o600))
+	r = open(t, file, sandbox.Options{ControlToken: "operator"})
+	add("c-key", "token-c", "200")
 }
 
 // Without the service's token a request on loopback may do everything, and a partner's token still limits it.
