@@ -195,9 +195,12 @@ func (x *exchange) unanswered(failed *callError) outcome {
 	return x.refused(readBroke.because(reason).with("no_answer"))
 }
 
-// unknownOutcome returns the answer to a write that may have taken effect. The code is null, so that no client can
-// read it as a refusal, and the status is never 200, whatever failures.status is. before and after are what a read of
-// the bill showed.
+// plainText is the content type of an unknown outcome.
+const plainText = "text/plain; charset=utf-8"
+
+// unknownOutcome returns the answer to a write that may have taken effect. It is not JSON: a program that parses it
+// gets the error that a dead backend causes, and takes it neither for a refusal nor for an answer. The status is never
+// 200, whatever failures.status is. before and after are what a read of the bill showed.
 func (x *exchange) unknownOutcome(status int, reason string, before, after message) outcome {
 	text := slices.Concat(before, tell("unknown"), after)
 	if billing.Creates(x.route.operation) {
@@ -206,7 +209,8 @@ func (x *exchange) unknownOutcome(status int, reason string, before, after messa
 			text = append(text, tell("link")...)
 		}
 	}
-	return outcome{status: status, reason: reason, body: x.failureBody("", text)}
+	body := []byte(text.in(x.language(), x.state.config.Table))
+	return outcome{status: status, reason: reason, contentType: plainText, body: body}
 }
 
 // longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.

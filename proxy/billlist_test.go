@@ -278,7 +278,7 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 		play(b, `
 fault {"drop":true}
 fault {"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\",\"apprState\":\"F\",\"apprPrice\":\"AMOUNT\"}}"}
-unknown legacy create | "WANT Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id."`,
+unknown legacy create | WANT Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id.`,
 			"AMOUNT", amount, "WANT", want)
 	}
 }

@@ -29,15 +29,17 @@ import (
 
 // A partner's program is told by an answer what to do next. These are its conclusions, the best first.
 const (
-	done    = "done"
-	again   = "tries again"         // with the same id: nothing is doubled
-	reads   = "reads the bill"      // and then decides
-	closed  = "closes the bill"     // it does not exist any more
-	moves   = "uses legacy"         // and sends the call there
-	refuses = "refused"             // with the code: the user corrects it
-	fails   = "failed"              // the user may bill again, with a new id
-	never   = "fails for ever"      // with a bill that was sent
-	noValue = "cannot read a value" // a typed program
+	done     = "done"
+	again    = "tries again"         // with the same id: nothing is doubled
+	reads    = "reads the bill"      // and then decides
+	closed   = "closes the bill"     // it does not exist any more
+	moves    = "uses legacy"         // and sends the call there
+	refuses  = "refused"             // with the code: the user corrects it
+	fails    = "failed"              // the user may bill again, with a new id
+	never    = "fails for ever"      // with a bill that was sent
+	noValue  = "cannot read a value" // a typed program
+	stops    = "stops"               // a person looks at it
+	nextStep = "goes on"             // with the next step of its job, such as a new bill after a destroy
 )
 
 // A reply is what a program gets, after how long.
@@ -122,6 +124,9 @@ var habits = []habit{
 		text, _ := cmp.Or(r.doc["message"], r.doc["msg"]).(string)
 		return when(utf8.RuneCountInString(text) > 180, byCode(r)+", and the text is cut")
 	}},
+	{"an exception stops it", "a body that is not JSON is an exception, which stops its job; after a code the job goes on", 0, func(_ string, r reply) string {
+		return cmp.Or(when(r.err != nil || r.doc == nil, stops), when(r.code() == "MAINTAINED_METHOD", nextStep))
+	}},
 	{"waits 2 s", "as *code alone*, and it gives up after 2 s", 2 * time.Second, nil},
 	{"waits 15 s", "as *code alone*, and it gives up after 15 s", 15 * time.Second, nil},
 	{"waits 30 s", "as *code alone*, and it gives up after 30 s", 30 * time.Second, nil},
@@ -177,7 +182,9 @@ const situations = `
     create a second one.
 - name: create, the backend is down
   down: true
-  because: &sent "the gateway knows that nothing was sent, and says so: the program can send the call again."
+  because: &sent "the gateway knows that nothing was sent, and says so: the program can send the call again. A program that an
+    exception stops takes this code for a refusal, and goes on with its job: a job that destroys a bill and sends a new one
+    must check that the destroy succeeded."
 - name: read, unpaid
   before: created
   because: a v2 backend writes 0, which is a real method, for a bill that nobody has paid. A legacy backend has no
@@ -197,6 +204,10 @@ const situations = `
 - {name: "destroy, no such bill"}
 - {name: "destroy, paid", before: paid}
 - {name: "destroy, done, the reply is lost", before: created, fault: {drop: true}}
+- name: destroy, the backend is down
+  before: created
+  down: true
+  because: *sent
 - {name: cancel, before: paid}
 - {name: "cancel, unpaid", before: created}
 - {name: "cancel, wrong amount", before: paid, change: {price: "29999"}}

@@ -324,7 +324,7 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	code, body := codeOf(t, c.q.form, c.answer.body), c.answer.body
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.run.add(cmp.Or(map[string]string{"0000": "acknowledged", "null": "unknown outcomes"}[code], "refused"))
+	w.run.add(cmp.Or(map[string]string{"0000": "acknowledged", noCode: "unknown outcomes"}[code], "refused"))
 	if strings.Contains(body, "could not be sent within") {
 		w.run.add("writes not sent after send_within")
 	}

@@ -128,8 +128,7 @@ func (x *exchange) language() config.Language {
 	return c.Failures.Language
 }
 
-// failureBody returns the body of a failure, in the form and the language of the caller. code is one of the catalogue;
-// "" for an unknown outcome.
+// failureBody returns the body of a failure, in the form and the language of the caller. code is one of the catalogue.
 func (x *exchange) failureBody(code string, text message) []byte {
 	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language(), x.state.config.Table))
 }

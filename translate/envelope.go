@@ -288,18 +288,14 @@ func (f *form) endFailure(dst []byte) []byte {
 }
 
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
-// and is translated by the table's pairs. An empty code is written as null, as is the flag then: careful clients do
-// not take this for a refusal (INTERFACE.md, Unknown outcome).
+// and is translated by the table's pairs.
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	form := t.formIndex(f)
 	if form < 0 {
 		return dst
 	}
-	to, flag, json := &t.forms[form], "null", "null"
-	if code != "" {
-		flag, json = to.flagIs[0].json, to.codeJSON(t.codeOf(form, code))
-	}
-	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
+	to, message := &t.forms[form], string(appendString(nil, text))
+	return to.endFailure(to.appendOutcome(append(dst, '{'), to.flagIs[0].json, to.codeJSON(t.codeOf(form, code)), message, true))
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,

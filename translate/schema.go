@@ -155,8 +155,7 @@ func (c *Callback) Schema(f Form) *Schema {
 	return p.schema(p.root, false)
 }
 
-// FailureSchema returns the schema of a failure in a form. Its code can be null, which says that the outcome is
-// unknown.
+// FailureSchema returns the schema of a failure in a form.
 func (t *Table) FailureSchema(f Form) *Schema {
 	from := t.formIndex(f)
 	p, result := t.newPlan(Reply, nil, from, from)
@@ -211,7 +210,7 @@ func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
 	case p.flagSlot():
 		is := []json.RawMessage{json.RawMessage(form.flagIs[1].json)}
 		if failed {
-			is = []json.RawMessage{json.RawMessage(form.flagIs[0].json), json.RawMessage("null")}
+			is = []json.RawMessage{json.RawMessage(form.flagIs[0].json)}
 		}
 		return &Schema{Enum: is, Example: string(is[0])}, true
 	case p.textSlot():
@@ -228,7 +227,7 @@ func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
 		if form.Codes == "number" {
 			text = Types{"integer"}
 		}
-		s = &Schema{Description: t.describeCodes(p.from), Type: append(text, "null")}
+		s = &Schema{Description: t.describeCodes(p.from), Type: text}
 		s.Example = form.codeJSON(t.codeOf(p.from, t.invalid))
 		return s, true
 	}
@@ -268,7 +267,7 @@ func (t *Table) describeCodes(form int) string {
 			lines = append(lines, says[means]+": "+strings.Join(codes, ", ")+".")
 		}
 	}
-	return strings.Join(append(lines, "Other codes are possible. null: the outcome is unknown."), "\n")
+	return strings.Join(append(lines, "Other codes are possible."), "\n")
 }
 
 // says is what the meanings of codes say to a client.

@@ -23,7 +23,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 	equal(t, err, error(want))
 }
 
-// AppendFailure writes a failure in both forms. An empty code becomes null, which a client does not take for a refusal.
+// AppendFailure writes a failure in both forms.
 func TestAppendFailure(t *testing.T) {
 	t.Parallel()
 	table := overlaid(t, `codes: [{v2: BILL_003, legacy: "9980"}]`)
@@ -34,8 +34,6 @@ func TestAppendFailure(t *testing.T) {
 		{"v2", "BILL_003", "없음", `x{"code":"BILL_003","message":"없음","data":null}`},
 		{"legacy", "BILL_003", "없음", `x{"code":"9980","msg":"없음"}`},
 		{"legacy", "ERROR", `a"b\` + "\n\x00", `x{"code":"ERROR","msg":"a\"b\\\n\u0000"}`},
-		{"v2", "", "outcome unknown", `x{"code":null,"message":"outcome unknown","data":null}`},
-		{"legacy", "", "outcome unknown", `x{"code":null,"msg":"outcome unknown"}`},
 		{"legacy", "ERROR", "bad \xff text", `x{"code":"ERROR","msg":"bad  text"}`},
 	} {
 		equal(t, string(table.AppendFailure([]byte("x"), c.form, c.code, c.text)), c.want, c.code, c.text, c.form)

@@ -232,9 +232,6 @@ func (g *guide) Answers() []guideFailure {
 	return list
 }
 
-// Unknown returns the answer to a call with an unknown outcome, without its text.
-func (g *guide) Unknown() string { return string(g.Table.AppendFailure(nil, g.Form, "", "…")) }
-
 // Code returns a code of the catalogue in the partner's form.
 func (g *guide) Code(code string) string { return g.Table.Code(code, g.Table.Forms()[0], g.Form) }
 

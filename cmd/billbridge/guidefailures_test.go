@@ -54,9 +54,8 @@ func TestGuideSaysHowTheGatewayFails(t *testing.T) {
 				g.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 				expect("read lost", read, request)
 				lost, answer, _ := g.post(create, bill)
-				if text := gjson.Get(answer, g.Table.TextName(g.Form)).Raw; lost != http.StatusBadGateway ||
-					strings.Replace(answer, text, `"…"`, 1) != g.Unknown() {
-					t.Errorf("HTTP %d, %s; the guide says 502, %s", lost, answer, g.Unknown())
+				if lost != http.StatusBadGateway || gjson.Valid(answer) {
+					t.Errorf("HTTP %d, %s; the guide says 502 and plain text", lost, answer)
 				}
 
 				g.reply(`{"code":"0000","message":"ok","data":{}}`)
