@@ -51,9 +51,9 @@ name-twice | POST /if/bill/read | twice | | | "INFO" "operation":"bill.read","cl
 no-such-path | POST /if/%E2%80%AE | {} | | | "INFO" "operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}
 wrong-method | GET /bill | | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}
 too-large | POST /bill | spaces | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}
-read-broke-off | POST /bill/read | v2 read | {"drop":true} | | "WARN" "operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}
+read-broke-off | POST /bill/read | v2 read | {"drop":true,"count":2} | | "WARN" "operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}
 no-json-reply | POST /if/bill/read | legacy read | {"body":"x"} | x | "WARN" "operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}
-unknown-code | POST /bill/read | v2 read | {"body":"{\"code\":\"X-\\\"9\",\"message\":\"x\",\"data\":null}"} | X- | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}
+unknown-code | POST /bill/read | v2 read | {"body":"{\"code\":\"X-\\\"9\",\"message\":\"x\",\"data\":null}","count":2} | X- | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}
 outcome-unknown | POST /bill/resend | hostile | {"drop":true} | | "WARN" "operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}
 timeout | POST /bill/cancel | v2 cancel | delay 2m | | "WARN" "operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"1234567890ABCDEFGHIJ","reason":"timeout"}
 large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
@@ -68,6 +68,7 @@ large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","cl
 		}
 		addFault(t, service, row[3])
 		g.call(name, method, path, body)
+		service.ClearFaults()
 		line := lineValues.ReplaceAllStringFunc(g.logs.String(), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"

@@ -94,7 +94,7 @@ func (s *state) fetch(t *routeTarget, id string, span *tracing.Span, request []b
 	return func(ctx context.Context, most int64) (evidence.Answer, error) {
 		r := &upstreamRequest{
 			head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true,
-			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)),
+			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
 		}
 		reply, err := t.post(ctx, r)
 		if err != nil {

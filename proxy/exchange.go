@@ -217,13 +217,35 @@ func (x *exchange) forward() (outcome, error) {
 		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
 	x.tryOthers(request)
-	reply, err := x.post(request)
+	reply, answer, err := x.ask(request)
 	if err != nil {
 		return outcome{}, err
 	}
+	return x.passOn(&reply, answer)
+}
+
+// ask sends the request and returns the reply, with its translation. A read is sent a second time, on a new connection,
+// if its reply is a refusal, or that of another call, and came on a connection that has carried another call.
+func (x *exchange) ask(request []byte) (reply httpconn.Reply, answer []byte, err error) {
+	r := x.newRequest(request)
+	for {
+		if reply, err = x.post(r); err != nil {
+			return reply, nil, err
+		}
+		answer, err = x.translateReply(&reply)
+		if failed, _ := errors.AsType[*callError](err); !r.reused || err == nil && x.call.Succeeded() ||
+			failed != nil && !failed.another {
+			break
+		}
+		r.fresh = true
+		r.reply.Reset()
+		if r.body, err = x.call.Translate(x.sent.translated.AvailableBuffer()); err != nil {
+			return reply, nil, err
+		}
+	}
 	x.sent.status = reply.Status
-	x.keep(reply.Status, x.sent.reply.Bytes())
-	return x.translateReply(&reply)
+	x.keep(reply.Status, r.reply.Bytes())
+	return reply, answer, err
 }
 
 // tryOthers finds whether the overlay of another backend refuses the request. That is evidence, and cannot be found
@@ -289,13 +311,8 @@ func (x *exchange) takeLists(call *translate.Call) error {
 	return nil
 }
 
-// post sends the request to the upstream and reads its reply.
-func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
-	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
-	ctx := x.r.Context()
-	if x.route.operation.Effect == translate.Write {
-		ctx = context.WithoutCancel(ctx)
-	}
+// newRequest returns the call to the upstream.
+func (x *exchange) newRequest(request []byte) *upstreamRequest {
 	target := x.to.target
 	r := &upstreamRequest{
 		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
@@ -304,16 +321,28 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 		fresh: !x.mayReuse(),
 		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
 	}
-	post := target.post
 	if x.route.passThrough {
 		// The path of the request is that of the caller, below the upstream's base address.
 		base := x.state.config.BasePath
 		r.head = target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), base))
 		r.path = strings.TrimPrefix(x.route.path, strings.TrimSuffix(base, "/"))
-		post = target.upstream.post
 	}
 	x.sent.held.memory, x.sent.held.from = &x.gateway.memory, x.from
 	x.sent.reply, r.held = r.reply, &x.sent.held
+	return r
+}
+
+// post sends the request to the upstream and reads its reply.
+func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
+	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
+	ctx := x.r.Context()
+	if x.route.operation.Effect == translate.Write {
+		ctx = context.WithoutCancel(ctx)
+	}
+	post := x.to.target.post
+	if x.route.passThrough {
+		post = x.to.target.upstream.post
+	}
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)
@@ -347,9 +376,9 @@ func (x *exchange) prove() {
 	x.gateway.partnerLimits.prove(id, x.from)
 }
 
-// translateReply returns the reply in the form of the caller. The reply may be unusable, or must not be passed on.
-func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error) {
-	target, body, pass := x.to.target, x.sent.reply, x.route.passThrough
+// translateReply returns the reply in the form of the caller. The reply may be unusable.
+func (x *exchange) translateReply(reply *httpconn.Reply) ([]byte, error) {
+	body := x.sent.reply
 	x.sent.translated.Grow(2 * body.Len())
 	span := x.span.Internal("translate reply")
 	asked := x.call.ListMemory()
@@ -357,13 +386,19 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	if n := x.call.ListMemory() - asked; n > 0 {
 		x.sent.held.add(n)
 	}
-	if pass {
+	if x.route.passThrough {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
 	span.EndWith(err, "not_json")
 	if err != nil {
-		return out, target.upstream.noAnswer(reply.Status, err)
+		return nil, x.to.target.upstream.noAnswer(reply.Status, err)
 	}
+	return answer, nil
+}
+
+// passOn returns the answer to the caller. A reply of which the rollout says so is not passed on.
+func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, err error) {
+	target, pass := x.to.target, x.route.passThrough
 	says := billing.SaysOf(x.call, reply.Status)
 	if pass {
 		says = max(says, billing.Nothing) // there is a reply, though it may have no code

@@ -112,6 +112,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	}
 	translated, err := call.Reply(nil, reply.Status, r.reply.Bytes())
 	if err != nil {
+		_ = target.upstream.noAnswer(reply.Status, err)
 		return rollout.Unclear, probeReply{}
 	}
 	table, form := s.config.Table, target.upstream.config.Form

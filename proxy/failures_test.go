@@ -261,8 +261,9 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 			b := newBridge(t, upstream)
 			for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 				for _, op := range operations {
-					b.service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
-					b.expect(newCall(client, op), wantAnswer{200, code})
+					b.service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code, Count: 2})
+					b.expect(newCall(client, op), wantAnswer{200, code}) // a read is sent once more
+					b.service.ClearFaults()
 				}
 			}
 		}

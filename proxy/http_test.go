@@ -191,7 +191,7 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 					got := b.send(newCall(client, op).with(field, nasty))
 					codeOf(t, client, got.body)
 					calls := b.back.received()[before:]
-					if len(calls) != 1 {
+					if len(calls) != 1 && (op != "read" || len(calls) != 2) { // a refused read is sent once more
 						t.Fatalf("%s %s: the upstream saw %d calls", op, field, len(calls))
 					}
 					if want := ours(got.header.Get("X-Request-Id"), len(calls[0].body)); !maps.EqualFunc(calls[0].header, want, slices.Equal) {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
+
+	"github.com/tidwall/gjson"
 )
 
 // wireTimeout ends a test that would hang.
@@ -55,13 +57,17 @@ func newWireUpstream(t testing.TB, form string) *wireUpstream {
 // serve reads calls until the gateway closes the connection.
 func (u *wireUpstream) serve(c net.Conn) {
 	in := bufio.NewReader(c)
-	for {
+	for first := true; ; {
 		call, violation := readWireCall(in, u.host, u.form)
 		if violation == io.EOF {
 			return
 		}
 		u.mu.Lock()
-		u.calls = append(u.calls, call)
+		// A read that is refused on a used connection is sent once more on a new one, with the same bytes.
+		if last := len(u.calls) - 1; !first || last < 0 || u.calls[last] != call {
+			u.calls = append(u.calls, call)
+		}
+		first = false
 		if violation != nil {
 			u.violations = append(u.violations, violation.Error())
 		}
@@ -76,14 +82,29 @@ func (u *wireUpstream) serve(c net.Conn) {
 			}
 			_ = c.SetReadDeadline(time.Time{})
 		}
-		reply := fmt.Sprintf(`{"code":"BILL_003","message":%q,"data":null}`, call.id)
-		if u.form == "legacy" {
-			reply = fmt.Sprintf(`{"code":"BILL_003","msg":%q}`, call.id)
-		}
+		reply := wireReply(u.form, call)
 		if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(reply), reply); err != nil {
 			return
 		}
 	}
+}
+
+// wireReply is a reply that has the id of the call: a success if a read names its partner and its bill, so that the
+// connection is used again, and otherwise a refusal.
+func wireReply(form string, call wireCall) string {
+	key, bill := gjson.Get(call.body, "apiKey"), gjson.Get(call.body, "bill.billId")
+	if form == "legacy" {
+		key, bill = gjson.Get(call.body, "apikey"), gjson.Get(call.body, "bill_id")
+	}
+	switch text := strings.HasSuffix(call.path, "/read") && key.Type == gjson.String && bill.Type == gjson.String; {
+	case text && form == "legacy":
+		return fmt.Sprintf(`{"apikey":%s,"bill_id":%s,"appr_state":"W","appr_issuer":%q}`, key.Raw, bill.Raw, call.id)
+	case text:
+		return fmt.Sprintf(`{"code":"0000","message":"ok","data":{"apiKey":%s,"billId":%s,"apprState":"W","apprIssuer":%q}}`, key.Raw, bill.Raw, call.id)
+	case form == "legacy":
+		return fmt.Sprintf(`{"code":"BILL_003","msg":%q}`, call.id)
+	}
+	return fmt.Sprintf(`{"code":"BILL_003","message":%q,"data":null}`, call.id)
 }
 
 // seen returns the calls and the violations since the last time.

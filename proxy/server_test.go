@@ -166,11 +166,11 @@ func TestReload(t *testing.T) {
 	} {
 		p.text.Store(&text)
 		p.reload(400, text, says, "not reloaded, the last good config stays:\n")
-		play(p, "metric billbridge_config_last_reload_successful 0\nnoSuchBill legacy read")
+		play(p, "metric billbridge_config_last_reload_successful 0\nnoSuchBill legacy resend")
 	}
 	first.expectCalls(t, 5)
 	p.reload(200, anyPort+"upstreams: {other: {form: v2, url: "+second.url+"}}\n")
-	p.expect(legacy("read"), noSuchBill)
+	p.expect(legacy("resend"), noSuchBill)
 	first.expectCalls(t, 5)
 	second.expectCalls(t, 1)
 	checkText(t, p.metrics(), "billbridge_config_last_reload_successful 1\n", `!upstream="up"`)

@@ -88,16 +88,19 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		u.watchCertificate(pool.TLS)
 	}
 	u.attempt = u.try
-	extra := m.extraReplies.WithLabelValues(c.Name)
-	pool.Extra = func() {
-		extra.Inc()
-		now := time.Now()
-		if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
-			log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
-				"upstream", c.Name, "for", config.Duration(afterExtra).String())
-		}
-	}
+	pool.Extra = func() { u.extraReply(log) }
 	return u
+}
+
+// extraReply counts something that an upstream has sent and that belongs to no call, or to another call than the one
+// that got it. For a time no connection is used twice.
+func (u *upstream) extraReply(log *slog.Logger) {
+	u.metrics.extraReplies.WithLabelValues(u.config.Name).Inc()
+	now := time.Now()
+	if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
+		log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
+			"upstream", u.config.Name, "for", config.Duration(afterExtra).String())
+	}
 }
 
 // afterExtra is how long no connection is used twice after an upstream has sent something that belongs to no call.
@@ -135,12 +138,14 @@ type upstreamRequest struct {
 	partner        partner.ID      // for the connection limit of the partner
 	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
-	fresh          bool            // the connection has carried no other call, whose reply could be taken for this one's
+	fresh          bool            // the connection must have carried no other call, whose reply could be taken for this one's
 	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
 	proved    bool      // a call with the partner's key had a success before
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
+	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
+	reused    bool      // the connection has carried another call
 }
 
 // post sends one call and reads the whole reply. It returns the status and header of the reply. If there is
@@ -302,8 +307,8 @@ func notConnected(wait context.Context, err callError, late string) *callError {
 	return &err
 }
 
-// try makes the call. If the server closed an idle connection before a byte of the call was written, it takes
-// another connection.
+// try makes the call. If the server closed an idle connection before a byte of the call was written, or of the reply to
+// a read, it takes another connection.
 func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply, *callError) {
 	until := r.wait.began.Add(time.Duration(u.config.Wait))
 	for {
@@ -351,8 +356,11 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 
 // call makes the call on a connection, which must not be used after it.
 func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest) (httpconn.Reply, *callError) {
-	r.connected = time.Now()
-	until := r.connected.Add(time.Duration(u.config.Timeout))
+	r.connected, r.reused = time.Now(), conn.Reused()
+	if r.until.IsZero() {
+		r.until = r.connected.Add(time.Duration(u.config.Timeout))
+	}
+	until := r.until
 	deadline, early := ctx.Deadline()
 	if early = early && deadline.Before(until); early {
 		until = deadline
@@ -372,7 +380,9 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	case errors.As(err, &known):
 		failure = known
 	case !conn.Sent():
-		failure = &callError{reason: "refused", stale: conn.Reused() && !gone}
+		failure = &callError{reason: "refused", stale: r.reused && !gone}
+	case r.reused && !r.write && !conn.Answered() && !gone:
+		failure.stale, r.fresh = true, true // only a used connection can be closed so: the repetition is the only one
 	}
 	failure.sent, failure.gone = conn.Sent(), gone
 	return httpconn.Reply{}, failure
@@ -418,12 +428,14 @@ const givenUp = "given up"
 // A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or givenUp.
 type callError struct {
 	reason string
-	detail string        // for the log; it has no host, address or value
-	sent   bool          // whether a byte of the call may have left
-	gone   bool          // the caller of a read has disconnected
-	stale  bool          // the server had closed the idle connection, and nothing was sent
-	early  bool          // the call ended before the upstream's timeout
-	after  time.Duration // when the upstream may be called again; 0 if not known
+	detail string // for the log; it has no host, address or value
+	sent   bool   // whether a byte of the call may have left
+	gone   bool   // the caller of a read has disconnected
+	stale  bool   // the server had closed the idle connection, and nothing was sent
+	early  bool   // the call ended before the upstream's timeout
+
+	another bool          // the reply belongs to another call
+	after   time.Duration // when the upstream may be called again; 0 if not known
 }
 
 func (e *callError) Error() string { return e.reason + ": " + e.detail }
@@ -436,7 +448,9 @@ func (u *upstream) noAnswer(status int, err error) *callError {
 	}
 	var cause *translate.UnusableReply
 	if errors.As(err, &cause) {
-		failure.detail = cause.Reason
+		if failure.detail, failure.another = cause.Reason, cause.Field != ""; failure.another {
+			u.pool.Extra()
+		}
 	}
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, failure.reason).Inc()
 	return failure

@@ -93,7 +93,11 @@ func (c *Conn) Begin(ctx context.Context, now, until time.Time) {
 	c.setDeadline(until)
 	c.socket.sent.Store(false)
 	c.failed, c.keep, c.body = nil, false, body{}
+	c.headLeft = maxHead
 }
+
+// Answered reports whether a byte of the last call's reply has arrived.
+func (c *Conn) Answered() bool { return c.headLeft != maxHead }
 
 // watch begins to watch the context of the call. It returns false if the deadline was that of the call.
 func (c *Conn) watch() bool {
@@ -149,7 +153,6 @@ func (c *Conn) RoundTrip(head, body []byte) (Reply, error) {
 
 // readHead reads the head of the reply.
 func (c *Conn) readHead() (Reply, error) {
-	c.headLeft = maxHead
 	var arrived []byte
 	reply, kind, n := Reply{}, incomplete, 0
 	for kind == incomplete {
@@ -240,10 +243,15 @@ func (c *Conn) endWatch() bool {
 	return inTime
 }
 
-// usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither
-// closed it nor sent anything.
+// usable reports whether an idle connection can take a call: it is silent, and not idle for too long.
 func (c *Conn) usable() bool {
 	now := time.Now()
+	return errors.Is(c.listen(now), errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < IdleTimeout
+}
+
+// listen returns errNothingYet if the server has neither closed the connection nor sent anything that belongs to no
+// call.
+func (c *Conn) listen(now time.Time) error {
 	if !now.Before(c.deadline) {
 		c.setDeadline(time.Time{})
 	}
@@ -254,7 +262,7 @@ func (c *Conn) usable() bool {
 	if n > 0 {
 		c.pool.Extra()
 	}
-	return errors.Is(err, errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < IdleTimeout
+	return err
 }
 
 // A body is the body of a reply.

@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // Before a call uses an idle connection, it looks whether the server has closed it or has sent something. It then takes another one, and
@@ -245,4 +248,26 @@ func TestIdleTimeout(t *testing.T) {
 		t.Error("the newer connection is not kept")
 	}
 	second.Close()
+}
+
+// A server that speaks before the first call gets no call: what it has sent would be taken for the reply.
+func TestServerThatSpeaksFirstGetsNoCall(t *testing.T) {
+	t.Parallel()
+	spoken := make(chan struct{})
+	l := listenLocal(t)
+	proxytest.Serve(t, l, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		close(spoken)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	extra := 0
+	pool := &Pool{Address: l.Addr().String(), Extra: func() { extra++ }}
+	pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		<-spoken
+		return c, err
+	}
+	if c, err := pool.Open(t.Context()); !errors.Is(err, errSpoke) || extra != 1 {
+		t.Errorf("%v, %v, %d extra replies", c, err, extra)
+	}
 }

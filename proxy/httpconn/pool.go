@@ -18,9 +18,11 @@ package httpconn
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -86,7 +88,10 @@ func (p *Pool) pop(i int) *Conn {
 	return c
 }
 
-// Open opens a connection, with its TLS handshake, before ctx ends.
+var errSpoke = errors.New("the server spoke, or closed the connection, before the first call")
+
+// Open opens a connection, with its TLS handshake, before ctx ends. What a server sends before a call is no reply to it:
+// such a connection is closed.
 func (p *Pool) Open(ctx context.Context) (*Conn, error) {
 	dial := p.Dial
 	if dial == nil {
@@ -104,6 +109,10 @@ func (p *Pool) Open(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 		c.net = secure
+	}
+	if _, is := tcp.(syscall.Conn); is && !errors.Is(c.listen(time.Now()), errNothingYet) { // only a socket can be checked
+		c.Close()
+		return nil, errSpoke
 	}
 	return c, nil
 }
