@@ -191,10 +191,8 @@ func (s *Store) shares(a Address, key []byte, shared string) bool {
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
 	return read(ctx, s, "reading a callback address", func(q tx) Address {
-		a, err := s.keys.address(value[addressRow](q,
-			"SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...))
-		q.fail(err)
-		return a.Address
+		row := value[addressRow](q, "SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...)
+		return opened(q, row, s.keys.address).Address
 	})
 }
 

@@ -278,3 +278,26 @@ func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	}
 	equal(t, open(t, url).Narrowed(), 0, "the next time")
 }
+
+// What is not there was not changed without the key: anybody can ask for it.
+func TestMissingRowIsNoChangedRow(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := openWith(t, url, keyA)
+		bind(t, s, address("a", "b"))
+		accept(t, s, callback("c1", "b"))
+		for _, id := range []string{"", "none", strings.Repeat("0", 32)} {
+			if _, err := s.Address(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("the address %q: %v", id, err)
+			}
+			if _, err := s.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("the callback %q: %v", id, err)
+			}
+		}
+		// A statement that fails has read nothing either.
+		run(t, raw(t, url), "ALTER TABLE billbridge_callbacks RENAME COLUMN says TO said")
+		if _, err := s.Claim(t.Context(), noon, time.Minute, 1, 1, 1, nil); err == nil {
+			t.Error("the claim did not fail")
+		}
+		equal(t, s.Refused(), 0, "changed rows")
+	})
+}

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -47,10 +46,8 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 // Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	return read(ctx, s, "reading a callback", func(q tx) Callback {
-		c, err := s.keys.callback(value[callbackRow](q,
-			"SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id))
-		q.fail(err)
-		return c
+		row := value[callbackRow](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
+		return opened(q, row, s.keys.callback)
 	})
 }
 
@@ -357,10 +354,9 @@ func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error
 				break
 			}
 			c, err := s.keys.callback(row)
-			if errors.As(err, new(changedError)) { // it is listed without its address, so that it can be found
-				c, c.URL, err = row.Callback, "", nil
+			if err != nil { // it is listed without its address, so that it can be found
+				c, c.URL = row.Callback, ""
 			}
-			q.fail(err)
 			p.Callbacks = append(p.Callbacks, c)
 		}
 		if p.Next != 0 && !f.Since.IsZero() && receivedAt(q, p.Next).Before(f.Since.Add(-clockSlack)) {

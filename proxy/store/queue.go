@@ -98,6 +98,9 @@ func (s *Store) Claim(
 			row := value[callbackRow](q,
 				"UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING "+columnsAndBody,
 				token, expires, f.Seq)
+			if q.err != nil {
+				return nil
+			}
 			c, err := s.keys.callback(row)
 			if err != nil {
 				unreadable = errors.Join(unreadable, err) // the others are claimed

@@ -60,3 +60,18 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 		equal(t, count(nil), map[partner.ID]int{partner.Of("many"): 5}, "with none under way")
 	})
 }
+
+// A row with a wrong digest holds up no other, and is delivered and listed, too.
+func TestWrongDigestHoldsUpNoDelivery(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		long := callback("long", "b")
+		long.Body = make([]byte, 33)
+		accept(t, s, callback("short", "a"), long, callback("whole", "c"))
+		run(t, raw(t, url), "UPDATE billbridge_callbacks SET digest = body WHERE id <> 'whole'")
+		equal(t, ids(claim(t, s, noon)), []string{"short", "long", "whole"}, "claimed")
+		listed, err := onePage(t, s, store.Filter{})
+		must(t, err)
+		equal(t, ids(listed), []string{"whole", "long", "short"}, "listed")
+	})
+}

@@ -92,6 +92,16 @@ func list[T any](q tx, query string, args ...any) (all []T) {
 	return all
 }
 
+// opened returns what open makes of a row. Without a row there is nothing to open.
+func opened[Row, T any](q tx, row Row, open func(Row) (T, error)) (none T) {
+	if q.err != nil {
+		return none
+	}
+	of, err := open(row)
+	q.fail(err)
+	return of
+}
+
 // find returns the row of a query that has at most one.
 func find[T any](q tx, query string, args ...any) (one T, found bool) {
 	if all := list[T](q, query, args...); q.err == nil && len(all) > 0 {
@@ -144,11 +154,11 @@ func fields(of reflect.Value) (all []any) {
 			return nil
 		})}
 	case *[32]byte:
+		// Of any length: only statements compare digests, and a wrong one must not hold up the other rows.
 		return []any{scan(func(value any) error {
 			digest, _ := value.([]byte)
-			if copy(to[:], digest) < len(to) || len(digest) > len(to) {
-				return fmt.Errorf("a digest has %d bytes", len(digest))
-			}
+			*to = [32]byte{}
+			copy(to[:], digest)
 			return nil
 		})}
 	case sql.Scanner:
