@@ -26,11 +26,17 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 	if _, err := exec.LookPath("pg_dump"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
+	// The user of the store is an ordinary one, as that of PostgreSQL 15 it may not create tables in databases of others.
 	at, server := database(t, "readme"), proxytest.Postgres(t)
+	run(t, raw(t, server), "DROP ROLE IF EXISTS ordinary", "CREATE ROLE ordinary LOGIN", "ALTER DATABASE readme OWNER TO ordinary")
+	u, err := url.Parse(at)
+	must(t, err)
+	u.User = url.User("ordinary")
+	at = u.String()
 	dir := t.TempDir()
 	types := func(command []byte) {
 		t.Helper()
-		shell := exec.Command("sh", "-c", strings.ReplaceAll(string(command), "NAME", "readme"))
+		shell := exec.Command("sh", "-c", strings.NewReplacer("NAME", "readme", "=USER", "=ordinary").Replace(string(command)))
 		shell.Dir, shell.Env = dir, append(os.Environ(), "STORE_URL="+at, "SERVER_URL="+strings.Replace(server, "search_path", "application_name", 1))
 		if out, err := shell.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
