@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -129,8 +130,10 @@ func (s *Store) Accept(
 		`
 		INSERT INTO billbridge_callbacks (
 			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-			state, attempts, next, due, lease, last_status, last_outcome, key_id, says)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17
+			state, attempts, next, due, lease, last_status, last_outcome, key_id, says, first)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17,
+			CASE WHEN EXISTS (SELECT 1 FROM billbridge_callbacks before
+				WHERE before.state = 'waiting' AND before.ordering = $9) THEN 0 ELSE 1 END
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
@@ -188,6 +191,9 @@ func (s *Store) Accept(
 		if c.Bill != "" {
 			kept.ended = supersede(q, c.Order, c.Received, true)
 		}
+		if len(kept.ended) > 0 {
+			markFirst(q, c.Order, time.Time{})
+		}
 		return kept
 	})
 	return kept.fresh, kept.ended, err
@@ -203,6 +209,18 @@ func (s *Store) lock(q tx, kind string, key ...string) {
 	if s.postgres {
 		advisoryLock(q, kind, key...)
 	}
+}
+
+// lockOrders takes the locks of callbacks' orders, which are sorted as in batches, so that the two cannot deadlock.
+func (s *Store) lockOrders(q tx, orders []string) {
+	if !s.postgres {
+		return
+	}
+	var all []string
+	for _, order := range orders {
+		all = append(all, fmt.Sprint(number([]string{"order", order})))
+	}
+	q.exec("SELECT pg_advisory_xact_lock(CAST(n AS BIGINT)) FROM jsonb_array_elements_text($1) AS n", texts(all))
 }
 
 // claims is the key of the lock that claims take shared, and betweenClaims exclusively.

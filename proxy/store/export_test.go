@@ -126,11 +126,10 @@ func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return advance(storeTime, now, ran)
 }
 
-// ClaimSQLite, LastOf and OfOrder are statements whose plans are looked at.
+// LastOf and OfOrder are statements whose plans are looked at.
 const (
-	ClaimSQLite = claimSQLite
-	LastOf      = lastOf
-	OfOrder     = ofOrder
+	LastOf  = lastOf
+	OfOrder = ofOrder
 )
 
 // PageWithin is Page with other bounds.

@@ -102,6 +102,10 @@ func (s *Store) Decide(
 			return n, err
 		}
 		where.add("seq > %s", from)
+		meant := fmt.Sprintf("SELECT ordering FROM billbridge_callbacks WHERE CAST($1 AS BIGINT) > 0 AND %s "+
+			"ORDER BY seq LIMIT %d", where, batch)
+		given := slices.Clone(where.args)
+		where.add("ordering IN "+s.each, "")
 		statement := fmt.Sprintf(`
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
 				SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq LIMIT %d %s
@@ -109,7 +113,14 @@ func (s *Store) Decide(
 		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
 			s.betweenClaims(q)
 			of := onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
-			changed := list[int64](q, statement, where.args...)
+			orders := list[string](q, meant, slices.Clone(given)...)
+			slices.Sort(orders)
+			orders = slices.Compact(orders)
+			s.lockOrders(q, orders)
+			changed := list[int64](q, statement, append(slices.Clone(given), texts(orders))...)
+			if d.To == Waiting {
+				markAll(q, now, "ordering IN "+fmt.Sprintf(s.each, "$2"), texts(orders))
+			}
 			if len(changed) > 0 {
 				audited(q, Change{
 					Action: d.Action, By: by, At: now, Partner: of,
@@ -155,11 +166,15 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 		case !is.Erased.IsZero() && d.To == Waiting:
 			q.refuse(ErrErased)
 		}
+		s.lock(q, exclusive, "order", is.Order)
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
 		if q.exec(`
 			UPDATE billbridge_callbacks SET `+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL", now, id,
 			c.From) == 0 {
 			q.refuse(ErrState)
+		}
+		if d.To == Waiting {
+			markAll(q, now, "ordering = $2", is.Order)
 		}
 		audited(q, c)
 	})

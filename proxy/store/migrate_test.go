@@ -120,6 +120,8 @@ func backToVersion5(t *testing.T, db *sql.DB) {
 	} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
+	run(t, db, "DROP INDEX billbridge_callbacks_due", "ALTER TABLE billbridge_callbacks DROP COLUMN first",
+		"CREATE INDEX billbridge_callbacks_due ON billbridge_callbacks (host, due)")
 	for _, column := range []string{"member", "merchant", "read_by", "reads", "next_read", "resolved"} {
 		run(t, db, "ALTER TABLE billbridge_unknown DROP COLUMN "+column)
 	}

@@ -105,7 +105,7 @@ func (m *model) supersede(order string, at time.Time, hasten bool) (ended []stri
 		if soon := at.Add(10 * time.Second); newer && r.State == store.Waiting && r.claim == 0 && r.heard >= 3 {
 			r.State, r.Next, r.due, r.done = store.Superseded, at, at, at
 			ended = append(ended, r.ID)
-		} else if hasten && newer && r.State == store.Waiting && r.claim == 0 && r.heard > 0 && r.due.After(soon) {
+		} else if hasten && newer && r.State == store.Waiting && r.claim == 0 && r.heard > 0 && r.Next.After(soon) {
 			r.Next, r.due = soon, soon
 		}
 		newer = newer || r.State == store.Waiting || r.State == store.Delivered
@@ -120,6 +120,16 @@ func idsOf(ended []store.Supersession) (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// first is the first waiting row of an order; nil if there is none.
+func (m *model) first(order string) *row {
+	for _, r := range m.rows {
+		if r.State == store.Waiting && r.Order == order {
+			return r
+		}
+	}
+	return nil
 }
 
 // claimable are the rows to claim, the longest due first.
@@ -204,6 +214,9 @@ func (m *model) end(t *rapid.T, h holding, result store.Result) {
 		return
 	}
 	m.check(err)
+	if first := m.first(r.Order); first != r && first.claim == 0 && first.due.Equal(r.due) {
+		first.due = first.Next // it has waited for the end of this attempt
+	}
 	r.Attempts++
 	r.claim, r.State, r.LastAt, r.LastStatus, r.LastOutcome = 0, result.State, m.now, result.Status, result.Outcome
 	r.Next, r.done = m.now, time.Time{}
@@ -234,6 +247,11 @@ func (m *model) decide(state store.State, limit int, among ...*row) (n int) {
 		r.State, r.claim, r.Next, r.due, r.done = state, 0, m.now, m.now, time.Time{}
 		if state == store.Waiting {
 			r.Attempts, r.heard = 0, 0
+			for _, other := range m.rows { // what comes before one that is under way is due when its lease ends
+				if r == m.first(r.Order) && other.Order == r.Order && other.State == store.Waiting && other.claim > 0 && other.due.After(r.due) {
+					r.due = other.due
+				}
+			}
 		} else {
 			r.done = m.now
 		}
@@ -305,7 +323,7 @@ func (m *model) ask(t *rapid.T) {
 		case store.Waiting:
 			b.Waiting++
 			b.Oldest = max(b.Oldest, m.now.Sub(r.Received))
-			if r.due.After(m.now) && (next.IsZero() || r.due.Before(next)) {
+			if r == m.first(r.Order) && r.due.After(m.now) && (next.IsZero() || r.due.Before(next)) {
 				next = r.due
 			}
 		case store.Dead:

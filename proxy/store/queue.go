@@ -13,7 +13,8 @@ import (
 // A Claimed is a callback that its holder alone may attempt to deliver, until the claim ends.
 type Claimed struct {
 	Callback
-	lease string // unique to this claim
+	lease string    // unique to this claim
+	until time.Time // when it expires
 }
 
 // A Result is how an attempt ended.
@@ -30,25 +31,20 @@ type Result struct {
 	Reason string // why it failed; "" if it did not
 }
 
-// hosts selects the hosts of waiting callbacks. It reads one entry of the index for each host, however many callbacks
-// wait.
+// hosts selects the hosts of callbacks that are the first of their order. It reads one entry of the index for each
+// host, however many callbacks wait.
 const hosts = `
 	WITH RECURSIVE hosts (host) AS (
-		SELECT min(host) FROM billbridge_callbacks WHERE state = 'waiting'
+		SELECT (SELECT c.host FROM billbridge_callbacks c WHERE c.first = 1 ORDER BY c.host LIMIT 1)
 		UNION ALL
-		SELECT (SELECT min(c.host) FROM billbridge_callbacks c WHERE c.state = 'waiting' AND c.host > hosts.host)
+		SELECT (SELECT c.host FROM billbridge_callbacks c WHERE c.first = 1 AND c.host > hosts.host
+			ORDER BY c.host LIMIT 1)
 		FROM hosts WHERE hosts.host IS NOT NULL
 	)`
 
-// claimable selects the oldest due callbacks of one host, at most $2. A callback is left out if an earlier one of its
-// order is waiting, or if any one of its order is under way. With LIMIT $2 SQLite would parse the statement at each
-// execution.
-const claimable = `
-	c.state = 'waiting' AND c.host = hosts.host AND c.due <= $1 AND NOT EXISTS (
-		SELECT 1 FROM billbridge_callbacks e
-		WHERE e.state = 'waiting' AND e.ordering = c.ordering
-		AND (e.seq < c.seq OR e.seq > c.seq AND e.lease <> '' AND e.due > $1)
-	) ORDER BY c.due, c.seq LIMIT 0 + $2`
+// claimable selects the oldest due callbacks of one host, at most $2. Only one index has the condition of first: what
+// it reads does not depend on statistics. With LIMIT $2 SQLite would parse the statement at each execution.
+const claimable = `c.first = 1 AND c.host = hosts.host AND c.due <= $1 ORDER BY c.due, c.seq LIMIT 0 + $2`
 
 const (
 	claimSQLite = hosts + `
@@ -62,6 +58,33 @@ const (
 			WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
 	) found ORDER BY found.due, found.seq`
 )
+
+// The first waiting callback of each order is marked, whether it is due or not. While a later one is under way, which
+// a replay can cause, the first is due when the lease of that ends. Whoever adds a callback to an order, or ends one,
+// has the lock of the order, and marks the next one in the same transaction.
+
+// markFirst marks the first callback of an order after another one has ended. If that was under way until a time, the
+// first does not wait for it any more.
+func markFirst(q tx, order string, until time.Time) {
+	q.exec(`
+		UPDATE billbridge_callbacks SET first = 1, due = CASE WHEN lease = '' AND due = $2 THEN next ELSE due END
+		WHERE seq = (SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' AND ordering = $1
+			ORDER BY seq LIMIT 1) AND (first = 0 OR lease = '' AND due = $2 AND due <> next)`, order, until)
+}
+
+// markAll marks the first callbacks of the orders of waiting ones that a condition selects, after their orders have
+// changed.
+func markAll(q tx, now time.Time, condition string, arg any) {
+	const (
+		other   = "SELECT %s FROM billbridge_callbacks o WHERE o.state = 'waiting' AND o.ordering = billbridge_callbacks.ordering"
+		earlier = "EXISTS (" + other + " AND o.seq < billbridge_callbacks.seq)"
+		held    = other + " AND o.lease <> '' AND o.due > $1"
+	)
+	q.exec(fmt.Sprintf(`
+		UPDATE billbridge_callbacks SET first = CASE WHEN `+earlier+` THEN 0 ELSE 1 END,
+			due = CASE WHEN lease <> '' THEN due WHEN `+earlier+` THEN next ELSE coalesce((`+held+`), next) END
+		WHERE state = 'waiting' AND %s`, "1", "1", "max(o.due)", condition), now, arg)
+}
 
 // Claim claims callbacks that are due, the longest due first: at most limit, and for each host and partner at most
 // perHost and perPartner together with those under way. busy counts those under way, by Host and by Partner (no host
@@ -106,7 +129,7 @@ func (s *Store) Claim(
 				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
 			}
-			claimed = append(claimed, Claimed{c, token})
+			claimed = append(claimed, Claimed{c, token, expires})
 		}
 		if unreadable != nil {
 			q.refuse(unreadable)
@@ -141,16 +164,13 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 	if r.At.IsZero() || next.IsZero() {
 		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
 	}
-	follows := r.State == Waiting && c.Bill != ""
-	return write(ctx, s, "recording an attempt", func(q tx) []Supersession {
-		if follows { // before the row: Accept has this lock when it changes the row
-			s.lock(q, exclusive, "order", c.Order)
-		}
+	return write(ctx, s, "recording an attempt", func(q tx) (ended []Supersession) {
+		s.lock(q, exclusive, "order", c.Order) // before the row: Accept has this lock when it changes the row
 		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
-				last_at = $3, last_status = $4, last_outcome = $5, done = $6
-			WHERE id = $7 AND lease = $8 AND state = 'waiting' RETURNING seq`,
-			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, c.ID, c.lease)
+				last_at = $3, last_status = $4, last_outcome = $5, done = $6, first = first * $7
+			WHERE id = $8 AND lease = $9 AND state = 'waiting' RETURNING seq`,
+			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, r.State == Waiting, c.ID, c.lease)
 		if !claimed {
 			q.refuse(errLeaseLost)
 		}
@@ -163,11 +183,12 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 		if number > attemptsKept {
 			q.exec("DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq, number-attemptsKept)
 		}
-		if !follows {
-			return nil
+		if r.State == Waiting && c.Bill != "" {
+			// Without an answer not soon: a short outage would use up the attempts.
+			ended = supersede(q, c.Order, r.At, r.Status != 0)
 		}
-		// Without an answer not soon: a short outage would use up the attempts.
-		return supersede(q, c.Order, r.At, r.Status != 0)
+		markFirst(q, c.Order, c.until)
+		return ended
 	})
 }
 
@@ -189,13 +210,13 @@ func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 		WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 }
 
-// NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if
-// there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
+// NextDue returns the next time after now at which the first callback of an order becomes due or its claim expires; ok
+// is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
 // until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
 	at, err = readOne[time.Time](ctx, s, "reading when a callback is due", hosts+`
-		SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
-			WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
+		SELECT min((SELECT c.due FROM billbridge_callbacks c
+			WHERE c.first = 1 AND c.host = hosts.host AND c.due > $1 ORDER BY c.due LIMIT 1)) FROM hosts`, now)
 	return at, err == nil && !at.IsZero(), err
 }
 
@@ -204,7 +225,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET next = $1, due = $1 WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' AND due > $2 ORDER BY host, due`,
+			SELECT c.seq FROM (`+hosts+` SELECT host FROM hosts WHERE host IS NOT NULL) AS h
+				JOIN billbridge_callbacks c ON c.first = 1 AND c.host = h.host AND c.due > $2 ORDER BY c.due`,
 		now, now.Add(longest+clockSlack))
 }
 
@@ -266,13 +288,13 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 				AND number + billbridge_callbacks.attempts > (
 					SELECT max(number) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq))`
 	ended := list[Supersession](q, `
-		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2`+older+`
+		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2, first = 0`+older+`
 		RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
 			SELECT reason FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq
 				ORDER BY number DESC LIMIT 1)`, order, at, answersOfOlder)
 	if soon {
-		q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2",
-			order, at.Add(soonForOlder), 1)
+		q.exec("UPDATE billbridge_callbacks SET next = $2, due = CASE WHEN due = next THEN $2 ELSE due END"+older+
+			" AND next > $2", order, at.Add(soonForOlder), 1)
 	}
 	return ended
 }
