@@ -53,14 +53,19 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 	return o.Store.RecordInterrupted(ctx, before, rollout.NotAsked, s.NextRead(store.UnknownWrite{At: before}, now))
 }
 
-// ReadDue makes the reads that are due of the partners whose keys this gateway knows: of each partner one in turn, so
-// that one with many does not hold up the others.
+// ReadDue makes the reads that are due of the partners whose keys this gateway knows. In each round it reads one bill of
+// each partner, so that one with many does not hold up the others, also not those whose reads become due meanwhile.
 func (o *Operator) ReadDue(ctx context.Context) error {
-	partners, err := o.Store.DueReads(ctx, o.Rollout.Settings().ReadsDue(o.Now()))
-	for len(partners) > 0 {
-		partners = slices.DeleteFunc(partners, func(id partner.ID) (done bool) {
-			if ctx.Err() != nil || !o.Knows(id) {
-				return true
+	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
+	for {
+		partners, err := o.Store.DueReads(ctx, o.Rollout.Settings().ReadsDue(o.Now()))
+		partners = slices.DeleteFunc(partners, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
+		if err != nil || len(partners) == 0 {
+			return err
+		}
+		for _, id := range partners {
+			if ctx.Err() != nil {
+				return nil
 			}
 			read, err := o.readNext(ctx, id)
 			if err != nil && ctx.Err() == nil {
@@ -72,10 +77,9 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 				case <-time.After(time.Second / time.Duration(o.Rollout.Settings().Config.Unknown.Rate)):
 				}
 			}
-			return !read
-		})
+			ended[id] = !read
+		}
 	}
-	return err
 }
 
 // readNext reads the bill of the write of a partner that has been due for longest. read is false if there is none, or

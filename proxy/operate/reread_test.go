@@ -3,6 +3,8 @@ package operate_test
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +202,34 @@ func TestReadsThatFail(t *testing.T) {
 		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.Write.NextRead.After(noon.Add(3*time.Minute)) {
 			t.Errorf("%+v", b.Write)
 		}
+	}
+}
+
+// A partner with many due reads does not hold up one whose read becomes due meanwhile.
+func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh, unknown: {rate: 100}", 1))
+	due := func(key, bill string) {
+		must(t, d.store.Prove(t.Context(), partner.Of(key)))
+		must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
+			Partner: partner.Of(key), Bill: bill, Operation: "bill.cancel", Upstream: "legacy", Merchant: "shop", At: noon, Next: noon,
+			Read: store.Reading{Finding: rollout.NotAsked},
+		}))
+	}
+	for i := range 10 {
+		due("one", fmt.Sprint("B", i))
+	}
+	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	read := d.ReadBill
+	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		if len(*reads) == 0 {
+			due("two", "LATE")
+		}
+		return read(ctx, upstream, as, bill)
+	}
+	d.later.Store(int64(3 * time.Minute))
+	must(t, d.ReadDue(t.Context()))
+	if i := slices.IndexFunc(*reads, func(r string) bool { return strings.HasPrefix(r, "LATE ") }); i < 1 || i > 2 || len(*reads) != 11 {
+		t.Errorf("read as number %d of %d: %q", i, len(*reads), *reads)
 	}
 }

@@ -87,12 +87,12 @@ func (w *waves) step(ctx context.Context) (err error) {
 		if began.Before(w.next[one.Name]) {
 			continue
 		}
-		if err := w.stepOne(ctx, one); err != nil {
-			return fmt.Errorf("wave %s: %w", one.Name, err)
+		if failed := w.stepOne(ctx, one); failed != nil { // the other waves go on
+			err = errors.Join(err, fmt.Errorf("wave %s: %w", one.Name, failed))
 		}
 		w.next[one.Name] = began.Add(time.Duration(float64(time.Since(began)) / wavePart))
 	}
-	return nil
+	return err
 }
 
 // leads renews the lead of this gateway, or takes it over from one that has ended. It reports whether this gateway has
@@ -137,7 +137,8 @@ func (w *waves) keepLead(ctx context.Context) (leading context.Context, stop fun
 }
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
-func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
+func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
+	defer rollout.Recovered(&err)
 	view, err := w.lookAt(ctx, one, 0, listedMost, w.calls)
 	if err != nil {
 		return err

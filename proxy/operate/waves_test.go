@@ -211,3 +211,17 @@ func TestSlowLookKeepsTheLead(t *testing.T) {
 	}
 	w.stages("canary 50 %, old", "k", "l")
 }
+
+// A wave whose plan cannot be read stops no other wave.
+func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, "memory:"), "&each=60/m", "k")
+	must(t, w.store.CreateWave(t.Context(), store.Wave{
+		Name: "aaa", Plan: "{", State: store.WaveRunning, By: "anna", Since: w.Now(), Created: w.Now(),
+	}, []store.WavePartner{{Partner: partner.Of("l")}}))
+	for range 2 {
+		w.later.Add(int64(time.Minute))
+		fails(t, "wave aaa: ")(0, w.runs.Step(t.Context()))
+	}
+	w.stages("canary 10 %", "k")
+}

@@ -109,7 +109,7 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v
 // ByWave is who makes the steps of a wave, in the audit log.
 func ByWave(name string) string { return "wave " + name }
 
-// elsewhere reports whether somebody else has moved the partner: from then on the wave leaves it alone.
+// elsewhere reports whether somebody else has moved the partner: from then on the wave makes no step forward with it.
 func (r Row) elsewhere(wave string) bool {
 	if r.Moved.IsZero() {
 		return r.Changed.Stage != r.From || r.Changed.Percent != r.FromPercent
@@ -240,10 +240,12 @@ func (v *View) Back() (steps []Row) {
 	return steps
 }
 
-// behind is where a step back leads: At if there is none.
+// behind is where a step back leads: At if there is none. A FAIL also takes back a partner that somebody else has
+// moved, but not one that somebody moved after the wave had taken it back: that person knows of the FAIL.
 func (v *View) behind(r Row) rollout.Position {
+	elsewhere := r.elsewhere(v.Name)
 	switch {
-	case r.elsewhere(v.Name) || v.State == store.WaveBack && r.Moved.IsZero():
+	case elsewhere && (v.State == store.WaveBack || r.Held != ""), v.State == store.WaveBack && r.Moved.IsZero():
 		return r.At
 	case v.State != store.WaveBack && v.Facts.Settings.Config.Comparable():
 		return rollout.Position{Stage: rollout.StageShadow}
