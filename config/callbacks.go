@@ -113,7 +113,7 @@ func (w *Network) set(text string) (err error) {
 		w.Prefix = netip.PrefixFrom(one, one.BitLen())
 		return nil
 	}
-	if w.Prefix, err = netip.ParsePrefix(text); err != nil || w.Prefix != w.Masked() {
+	if w.Prefix, err = netip.ParsePrefix(text); err != nil || w.Prefix != w.Masked() || w.Addr().Is4In6() {
 		return errors.New("must be a network such as 10.0.0.0/8, or an IP address")
 	}
 	return nil

@@ -108,6 +108,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Prefix]*source{}
 	g.inFlight.memory = &g.memory
+	g.inFlight.log = accesslog.Limited(o.Logger, time.Minute)
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
 	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}, proved: map[uint64]bool{}}
 	for i := range g.newRows {

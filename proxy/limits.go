@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"hash/maphash"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
@@ -27,6 +28,7 @@ type inFlight struct {
 	limits  atomic.Pointer[config.Limits]
 	refused prometheus.Counter
 	memory  *memory
+	log     *slog.Logger // for what every call can repeat
 
 	mu   sync.Mutex
 	now  int
@@ -46,7 +48,11 @@ type source struct {
 // limits of its own. If there are too many requests, the one whose body has been arriving for the longest time is cut.
 func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 	limits := f.limits.Load()
-	name, limited := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	name, limited, err := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	if err != nil {
+		f.log.Warn("the addresses of callers behind a trusted proxy cannot be read: they count as one source",
+			"error", err.Error())
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if limited {
@@ -116,14 +122,15 @@ type partnerCall struct {
 
 // hashOfSource is the entry in proved of a key and a source. All sources without limits of their own are one.
 func hashOfSource(id uint64, from *source) uint64 {
-	var name netip.Prefix
+	key := struct {
+		id      uint64
+		from    netip.Prefix
+		limited bool // the zero Prefix of an address that cannot be read is not that of sources without limits
+	}{id: id, limited: from != nil}
 	if from != nil {
-		name = from.name
+		key.from = from.name
 	}
-	return maphash.Comparable(seed, struct {
-		id   uint64
-		from netip.Prefix
-	}{id, name})
+	return maphash.Comparable(seed, key)
 }
 
 // prove records a success with a partner's key.

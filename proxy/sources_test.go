@@ -99,6 +99,8 @@ trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 203.0.113.9 | 200
 trusted_proxies: [127.0.0.0/8] | 198.51.100.7 AND 203.0.113.9 | 200
 trusted_proxies: [127.0.0.0/8] | ::ffff:198.51.100.7 | 503
 trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 127.0.0.9,127.0.0.8 | 503
+trusted_proxies: [127.0.0.0/8] | 198.51.100.7:5555 | 503
+trusted_proxies: [127.0.0.0/8] | 203.0.113.9 AND "198.51.100.7:80", 127.0.0.9:80 | 503
 trusted_proxies: [127.0.0.0/8] | 198.51.100.7, unknown | 200
 trusted_proxies: [127.0.0.0/8] | | 200
 trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24] | 198.51.100.7 | 200
@@ -127,6 +129,30 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 			equal(t, len(call.header["X-Forwarded-For"]), 0)
 		}
 	}
+}
+
+// What cannot be read in X-Forwarded-For closes a limit: all such calls are of one source. The log has one line about
+// them, with the value escaped.
+func TestR15_R20_SourcesThatCannotBeReadAreOne(t *testing.T) {
+	t.Parallel()
+	g, back := newHeldBackend(t, "read", 2)
+	b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, trusted_proxies: [127.0.0.0/8]}")
+	held := make(chan answer, 2)
+	for _, unread := range []string{"\u202eunknown", "198.51.100.7:port"} {
+		go func() { held <- b.send(v2("read"), "X-Forwarded-For", unread) }()
+		receive(t, g.reached, "call at the upstream")
+	}
+	for _, unread := range [][]string{{"X-Forwarded-For", "198.51.100.7,"}, {"X-Forwarded-For", ""}, nil} {
+		equal(t, b.send(legacy("create"), unread...).status, 503, unread)
+	}
+	equal(t, b.send(legacy("create"), "X-Forwarded-For", "198.51.100.7").status, 200)
+	g.open()
+	for range 2 {
+		receive(t, held, "answer").is(t, 200)
+	}
+	const line = "the addresses of callers behind a trusted proxy cannot be read: they count as one source"
+	equal(t, strings.Count(b.logs.String(), line), 1)
+	checkText(t, b.logs.String(), line, `127.0.0.1 sent an X-Forwarded-For whose last address cannot be read: \"\\u202eunknown\"`)
 }
 
 // Who sends a partner's key, but has had no success with it, uses half of the partner's limits at most.

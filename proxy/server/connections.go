@@ -51,7 +51,7 @@ func (c *connections) count() int {
 // release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 	limits := c.limits.Load()
-	from, limited := limits.Source(peer.String(), nil)
+	from, limited := limits.Peer(peer.String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

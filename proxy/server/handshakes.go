@@ -64,7 +64,7 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 	if c.ConnectionState().Version == 0 && !strings.HasPrefix(text, "tls: ") {
 		return // nothing has come, as from a health check, or only a part of the first message
 	}
-	from, _ := s.open.limits.Load().Source(c.RemoteAddr().String(), nil)
+	from, _ := s.open.limits.Load().Peer(c.RemoteAddr().String())
 	s.errors.handshake(from, text)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil {
 		answer := s.gateway.NeedsTLS()

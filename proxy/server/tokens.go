@@ -118,9 +118,10 @@ func (t *tokens) check(r *http.Request, given string) (hash pages.TokenHash, who
 	return hash, who, http.StatusUnauthorized
 }
 
-// source returns where a request comes from. Its wrong tokens are counted together.
+// source returns where a request comes from. Its wrong tokens are counted together, and those of all addresses that
+// cannot be read with those of the others of [pages.Guesses].
 func (t *tokens) source(r *http.Request) netip.Prefix {
-	from, _ := t.limits.Load().Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	from, _, _ := t.limits.Load().Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	return from
 }
 

@@ -245,6 +245,6 @@ func TestReadyShowsCausesWithTheTokenOnly(t *testing.T) {
 }
 
 func sourceOf(remote string) netip.Prefix {
-	from, _ := new(config.Limits).Source(remote, nil)
+	from, _ := new(config.Limits).Peer(remote)
 	return from
 }
