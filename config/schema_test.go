@@ -120,6 +120,7 @@ var laxer = map[string][]string{
 		"upstream-tls-on-http",
 	},
 	"a schema does not compare times, sizes and addresses, which are text": {
+		"limits-trusted-mapped",
 		"callbacks-allow", "callbacks-retention-below-window", "callbacks-timeout", "drain-at-most", "drain-delay", "failures-explain-long",
 		"limits-memory", "limits-too-large", "log-buffer", "log-buffer-large", "log-flush", "rollout-bytes", "rollout-keep",
 		"rollout-send-within", "rollout-settle", "size-overflow",

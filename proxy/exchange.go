@@ -366,7 +366,8 @@ func (x *exchange) mayReuse() bool {
 		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
 }
 
-// prove records a success: with this key at this upstream, and from this source.
+// prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal of
+// the caller or of the format, or a failure, can be the answer to any invented key.
 func (x *exchange) prove() {
 	if x.sent.proved && x.in.partner.proved || x.route.anonymous {
 		return
@@ -415,7 +416,8 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 			return out, err
 		}
 	}
-	if says == billing.Done {
+	switch says {
+	case billing.Done, billing.NotFound, billing.Exists, billing.Refused: // what the reply says is about the bill
 		x.prove()
 	}
 	table, form := x.state.config.Table, target.upstream.config.Form

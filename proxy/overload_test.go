@@ -1,7 +1,9 @@
 package proxy_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -288,14 +290,20 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 	prepareBill(t, service, stateBefore["read"], demoBill)
 	held := g.holdCalls(service)
 	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Request-Id") == "invented" {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case r.Header.Get("X-Request-Id") == "invented":
 			held.ServeHTTP(w, r)
-			return
+		case bytes.Contains(body, []byte("key-of-refusals")):
+			denies.ServeHTTP(w, r)
+		default:
+			service.ServeHTTP(w, r)
 		}
-		service.ServeHTTP(w, r)
 	})
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
 	b.expect(v2("read"), success)
+	b.expect(v2("read").with("apiKey", "key-of-refusals"), noSuchBill) // a refusal of the bill proves a key
 	answers := make(chan answer, 6)
 	for n := range 6 {
 		go func() {
@@ -307,6 +315,7 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 		receive(t, answers, "refusal").check(t, "v2", refused, busy)
 	}
 	b.expect(v2("read"), success)
+	b.expect(v2("read").with("apiKey", "key-of-refusals"), noSuchBill)
 }
 
 // Calls without a key share the connections of one partner.
