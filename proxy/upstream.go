@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -372,19 +373,22 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	}
 	failure := &callError{reason: "reset"}
 	gone := errors.Is(ctx.Err(), context.Canceled)
+	sent := conn.Sent()
 	switch known := (*callError)(nil); {
+	case !conn.Answered() && refusedCertificate(err):
+		failure, sent = &callError{reason: "refused", detail: relay.ReasonOfTLS(err)}, false
 	case isTimeout(err) && early && !gone:
 		failure = &callError{reason: "timeout", early: true}
 	case isTimeout(err) && !gone:
 		failure = &callError{reason: "timeout"}
 	case errors.As(err, &known):
 		failure = known
-	case !conn.Sent():
+	case !sent:
 		failure = &callError{reason: "refused", stale: r.reused && !gone}
 	case r.reused && !r.write && !conn.Answered() && !gone:
 		failure.stale, r.fresh = true, true // only a used connection can be closed so: the repetition is the only one
 	}
-	failure.sent, failure.gone = conn.Sent(), gone
+	failure.sent, failure.gone = sent, gone
 	return httpconn.Reply{}, failure
 }
 
@@ -414,6 +418,18 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 	read = err == nil
 	return reply, err
 }
+
+// refusedCertificate reports whether the error is an alert by which a server ends the handshake because of the client's
+// certificate. In TLS 1.3 it arrives after the handshake, when a request may have left. The server has read none of it.
+func refusedCertificate(err error) bool {
+	step, ok := errors.AsType[*net.OpError](err)
+	return ok && step.Op == "remote error" && slices.ContainsFunc(certificateAlerts, func(a tls.AlertError) bool {
+		return a.Error() == step.Err.Error() // the type of the alert is not exported
+	})
+}
+
+// certificateAlerts are bad_certificate to certificate_unknown, unknown_ca, access_denied and certificate_required.
+var certificateAlerts = []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 116}
 
 // isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection,
 // is none.

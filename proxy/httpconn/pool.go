@@ -19,6 +19,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -110,11 +111,18 @@ func (p *Pool) Open(ctx context.Context) (*Conn, error) {
 		}
 		c.net = secure
 	}
-	if _, is := tcp.(syscall.Conn); is && !errors.Is(c.listen(time.Now()), errNothingYet) { // only a socket can be checked
-		c.Close()
-		return nil, errSpoke
+	if _, is := tcp.(syscall.Conn); !is { // only a socket can be checked
+		return c, nil
 	}
-	return c, nil
+	switch err := c.listen(time.Now()); {
+	case errors.Is(err, errNothingYet):
+		return c, nil
+	case err != nil && err != io.EOF: // such as an alert of TLS
+		c.Close()
+		return nil, err
+	}
+	c.Close()
+	return nil, errSpoke
 }
 
 // put keeps a connection for the next call.
