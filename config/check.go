@@ -267,13 +267,20 @@ func (s *source) resolve(secret *Secret) string {
 	case match == nil:
 	case match[1] == "env":
 		value, _ := s.lookup(match[2])
-		if *secret = NewSecret(value); value == "" {
+		text, err := SecretText(value)
+		if *secret = NewSecret(text); err != nil {
+			return "the environment variable " + err.Error()
+		} else if !secret.IsSet() {
 			return "the environment variable is not set"
 		}
 	default:
 		data, err := os.ReadFile(s.resolvePath(match[2]))
-		if *secret = NewSecret(strings.TrimSpace(string(data))); err != nil {
+		if err != nil {
 			return s.fileText(err)
+		}
+		text, err := SecretText(string(data))
+		if *secret = NewSecret(text); err != nil {
+			return "the file " + err.Error()
 		} else if !secret.IsSet() {
 			return "the file is empty"
 		}

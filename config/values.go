@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // a container may have no database
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Duration is written as 10s, 500ms or 2m.
@@ -172,6 +174,20 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalText returns the text for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// SecretText returns a secret as a file or a variable has it, without the space around it. What an editor adds and no
+// caller sends is an error: such a secret would match nothing.
+func SecretText(text string) (string, error) {
+	switch text = strings.TrimSpace(text); {
+	case strings.HasPrefix(text, "\ufeff"):
+		return "", errors.New("begins with a byte order mark: save the text without it")
+	case strings.ContainsAny(text, "\r\n"):
+		return "", errors.New("has more than one line")
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return "", errors.New("is not text in UTF-8, or has a control character such as NUL")
+	}
+	return text, nil
+}
 
 // set stores the value or the reference, which load then replaces.
 func (s *Secret) set(text string) error {

@@ -35,6 +35,7 @@ type upstream struct {
 	pool     *httpconn.Pool
 	fixed    []byte // the header fields that all calls have in common
 	inFlight prometheus.Gauge
+	extra    prometheus.Counter
 	metrics  *metrics
 
 	connections *connections
@@ -76,6 +77,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	}
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
+		extra:       m.extraReplies.WithLabelValues(c.Name),
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 		unpaired: &unpairedCodes{counter: m.unpaired, upstream: c.Name, seen: map[string]prometheus.Counter{}},
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
@@ -96,7 +98,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 // extraReply counts something that an upstream has sent and that belongs to no call, or to another call than the one
 // that got it. For a time no connection is used twice.
 func (u *upstream) extraReply(log *slog.Logger) {
-	u.metrics.extraReplies.WithLabelValues(u.config.Name).Inc()
+	u.extra.Inc()
 	now := time.Now()
 	if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
 		log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",

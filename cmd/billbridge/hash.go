@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"billbridge/config"
 	"billbridge/translate"
 )
 
@@ -99,10 +100,17 @@ func (f secretFlag) secret(t *translate.Table) (string, error) {
 		return "", nil
 	}
 	data, err := os.ReadFile(f.HashSecretFile)
-	if err == nil && len(strings.TrimSpace(string(data))) == 0 {
-		err = fmt.Errorf("%s is empty", f.HashSecretFile)
+	if err != nil {
+		return "", err
 	}
-	return strings.TrimSpace(string(data)), err
+	secret, err := config.SecretText(string(data))
+	if err == nil && secret == "" {
+		err = errors.New("is empty")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %w", f.HashSecretFile, err)
+	}
+	return secret, nil
 }
 
 // signer returns what signs requests by a table.

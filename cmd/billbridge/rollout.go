@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
@@ -63,13 +65,14 @@ func (f *partnerFlags) ProvidePartner() (ref operate.PartnerRef, err error) {
 // maxKeyFile bounds the size of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
-// readKey returns the key in a file, without one line end, which editors add. Everything else belongs to the key.
+// readKey returns the key in a file, without the byte order mark and the line end that editors add. A key has no blanks
+// and quotes: with one, the hash would be that of a partner that does not exist.
 func readKey(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
-	key := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	key := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(text), "\ufeff"), "\n"), "\r")
 	switch {
 	case len(text) > maxKeyFile:
 		return "", fmt.Errorf("%s is larger than 64 KiB: the file must have the key alone", file)
@@ -77,6 +80,11 @@ func readKey(file string) (string, error) {
 		return "", fmt.Errorf("%s is empty: the file must have the key alone", file)
 	case strings.Contains(key, "\n"):
 		return "", fmt.Errorf("%s has more than one line: the file must have the key alone", file)
+	case strings.ContainsFunc(key, unicode.IsSpace), strings.Trim(key, "\"'") != key:
+		return "", fmt.Errorf("%s has a blank or quotes: the file must have the key alone", file)
+	}
+	if _, err := config.SecretText(key); err != nil {
+		return "", fmt.Errorf("%s %w", file, err)
 	}
 	return key, nil
 }
