@@ -52,7 +52,6 @@ type Config struct {
 	Store     Store         `yaml:"store"`
 	Rollout   *Rollout      `yaml:"rollout" config:"restart"` // nil: route decides on every call
 	Partners  Partners      `yaml:"partners"`                 // names for people
-	Desk      Desk          `yaml:"desk"`
 
 	File       string           `yaml:"-"` // the name of the config file, "built-in" without one
 	TableFiles TableFiles       `yaml:"table"`

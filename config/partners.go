@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"billbridge/proxy/desk/certificate"
 )
 
 // A Partner gives a partner a name.
@@ -19,16 +17,11 @@ type Partner struct {
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
 
-	// the file of its certificate; "" for none
-	Certified string `yaml:"certified" config:"path"`
-
 	// by form: the secret with which its hashes are computed
 	HashSecret map[string]Secret `yaml:"hash_secret"`
 
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
 	Failures  PartnerFailures  `yaml:"failures"`
-
-	Certificate *certificate.Certificate `yaml:"-"` // read from Certified; it may have ended
 }
 
 // PartnerCallbacks is what differs from [Callbacks] for one partner.
@@ -96,7 +89,6 @@ func (p Partners) Find(id string) (found *Partner) {
 func (c *Config) checkPartners() {
 	names := map[string]int{}
 	var claims []keyClaim
-	desk := c.deskKey()
 	for i := range c.Partners {
 		one := &c.Partners[i]
 		entry := one.Hash
@@ -127,7 +119,6 @@ func (c *Config) checkPartners() {
 		default:
 			names[folded] = c.position(at...).Line
 		}
-		c.checkCertificate(one, desk, "partners", entry, "certified")
 		if c.Table != nil {
 			c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
 		}

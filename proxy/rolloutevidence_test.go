@@ -8,9 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -125,21 +123,6 @@ func TestReplyIsComparedWithItsStatus(t *testing.T) {
 			return strings.Contains(p.metrics(), `billbridge_rollout_comparisons_total{class="differs"} 1`)
 		})
 	})
-}
-
-// A create with a client that the certificate of the partner does not have ends the certificate.
-func TestCertificateEndsWithTheClient(t *testing.T) {
-	t.Parallel()
-	m := newRolloutGateway(t, "old")
-	c := certificate.Certificate{Partner: "Clinic", Form: "v2", Major: certificate.Major, Expires: time.Now().AddDate(1, 0, 0)}
-	same, other := c, c
-	same.Clients, other.Clients = []string{"Go-http-client/1.1"}, []string{"shop/1"}
-	dir, desk := proxytest.CertifyPartners(t, same, other)
-	config := *m.text.Load()
-	for i, want := range []string{"certified for v2 until ", "certified for another client: Go-http-client/1.1 created a bill at "} {
-		m.reload(200, fmt.Sprintf("%s%spartners: {%s: {name: Clinic, certified: %s/%d}}\n", config, desk, partner.ShortOf(demoKey), dir, i))
-		play(m, "success v2 create billId="+fmt.Sprint("CLIENT", i)+"\n200 GET /rollout?partner={short} | "+want)
-	}
 }
 
 // Each bill that a canary creates at the new backend is read there once. Calls are counted by backend.

@@ -268,7 +268,7 @@ func (x *exchange) countCall(succeeded bool) {
 			end.Unsupported[i] = x.refusalAt(name)
 		}
 	}
-	x.gateway.rollout.Count(call, route, x.r.UserAgent(), end)
+	x.gateway.rollout.Count(call, route, end)
 	if route.ReadBack && succeeded && call.Creates {
 		x.readBack()
 	}

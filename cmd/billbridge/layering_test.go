@@ -30,7 +30,7 @@ const designed = `
 translate: ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
 translate/billing: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
 translate/openapi: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
-config: translate translate/billing proxy/desk/certificate ! web
+config: translate translate/billing ! web
 # The writer of the log. It knows neither requests nor files.
 proxy/accesslog: config ! web process
 # The identity of a partner, for all packages.
@@ -39,10 +39,10 @@ proxy/partner: ! web
 proxy/tracing: config ! process
 proxy/store: proxy/partner ! web
 # They have what tests share. A test within a package that they import cannot use them, which would be a cycle.
-proxy/proxytest: config translate proxy/desk/certificate proxy/partner proxy/store ! web
+proxy/proxytest: config translate proxy/partner proxy/store ! web
 proxy/proxytest/browser: proxy/proxytest
 # It decides where calls go. It speaks to nobody, and has no words for operators.
-proxy/rollout: config translate/billing proxy/desk/certificate proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
+proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
 proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
 # It decides what waves do, and changes nothing.
 proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
@@ -56,10 +56,8 @@ proxy/pages: ! process net
 proxy/sandbox:
 # It shows the sandbox to the developers of partners.
 proxy/sandbox/web: proxy/pages proxy/sandbox ! process net
-# It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
-proxy/desk: proxy/desk/certificate proxy/partner proxy/sandbox ! process github.com/prometheus/
-# What a gateway has to know of the desk.
-proxy/desk/certificate: ! web process
+# It is for practice. It knows the sandbox, and nothing of the gateway.
+proxy/desk: proxy/partner proxy/sandbox ! process github.com/prometheus/
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
@@ -74,7 +72,7 @@ proxy/server: config translate translate/billing proxy proxy/accesslog proxy/con
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing translate/openapi proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/sandbox/web proxy/desk proxy/desk/certificate
+cmd/billbridge: config translate translate/billing translate/openapi proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/sandbox/web proxy/desk
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 

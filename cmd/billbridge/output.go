@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,7 +148,7 @@ var outputs = parseOutputs(outputText)
 func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
-		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill, "base64": base64.StdEncoding.EncodeToString,
+		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
 		"word":       func(state any) string { return operate.InWords(fmt.Sprint(state), nil) },
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },

@@ -36,8 +36,6 @@ var notRun = map[string]string{
 
 // ranElsewhere are beginnings of commands that another test runs, with the name of the test.
 var ranElsewhere = map[string]string{
-	// A full run with a signature takes an hour. That test does what the command does.
-	"billbridge desk certificate":        "TestFullRunIsCertifiedWhenAllReviewsAreSigned",
 	"proxy/bench/README.md: go run ":     "TestCommandsPrintTheirMeasurement",
 	"proxy/bench/README.md: go test ":    "TestReadmeNamesBenchmarksThatExist", // .ci/long runs all benchmarks
 	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",

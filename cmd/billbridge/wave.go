@@ -44,15 +44,14 @@ type waveCreate struct {
 
 // planFlags are the fields of wave.Plan.
 type planFlags struct {
-	Steps     wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
-	Stay      wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
-	Each      wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
-	Window    wave.Window   `placeholder:"WINDOW" help:"The days and times of steps forward, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
-	Certified bool          `help:"Move only partners that the desk has certified for the new backend (config: partners.NAME.certified). The others wait."`
-	Held      *int          `placeholder:"N" help:"The largest number of partners that may be taken back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
-	Failures  *float64      `placeholder:"POINTS" help:"The wave pauses if the failure rate of its partners at the new backend is higher than at the old one by more percentage points than this. If omitted: 1."`
-	Slower    *float64      `placeholder:"FACTOR" help:"The wave pauses if the p99 of its partners at the new backend is above 500ms, and more than this factor times that of the old one. If omitted: 2."`
-	Unknown   *int          `placeholder:"N" help:"The wave pauses if more writes of its partners than this have an unknown outcome at the new backend. If omitted: 5."`
+	Steps    wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
+	Stay     wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
+	Each     wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
+	Window   wave.Window   `placeholder:"WINDOW" help:"The days and times of steps forward, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
+	Held     *int          `placeholder:"N" help:"The largest number of partners that may be taken back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
+	Failures *float64      `placeholder:"POINTS" help:"The wave pauses if the failure rate of its partners at the new backend is higher than at the old one by more percentage points than this. If omitted: 1."`
+	Slower   *float64      `placeholder:"FACTOR" help:"The wave pauses if the p99 of its partners at the new backend is above 500ms, and more than this factor times that of the old one. If omitted: 2."`
+	Unknown  *int          `placeholder:"N" help:"The wave pauses if more writes of its partners than this have an unknown outcome at the new backend. If omitted: 5."`
 }
 
 // Run starts the wave, or shows what it would do.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"billbridge/proxy"
-	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
@@ -31,13 +30,10 @@ type rolloutDesk struct {
 	visitor pages.Visitor
 }
 
-func newRolloutDesk(t testing.TB) *rolloutDesk { return newRolloutDeskWith(t, "", "") }
-
-// newRolloutDeskWith is newRolloutDesk with further keys of the partner hana and further sections.
-func newRolloutDeskWith(t testing.TB, hana, more string) *rolloutDesk {
+func newRolloutDesk(t testing.TB) *rolloutDesk {
 	t.Helper()
 	s := proxytest.Open(t, "memory:")
-	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>"+hana+"}}\n"+more)
+	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
 	must(t, err)
 	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
@@ -255,25 +251,6 @@ func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
 	short := partner.ShortOf("hana")
 	body := d.shows("/partners/"+short, 200, `href="/calls?partner=`+short+`"`, `href="/bills?partner=`+short+`"`)
 	lacks(t, body, "/deliveries", "a gateway without callbacks has a link to them")
-}
-
-// The page of a partner shows its certificate, or why it is not certified, if the config has the key of a desk.
-func TestPartnerShowsItsCertificate(t *testing.T) {
-	t.Parallel()
-	dir, desk := proxytest.CertifyPartners(t, certificate.Certificate{
-		Partner: "Hana <b>Clinic</b>", Form: "v2", Major: certificate.Major, Expires: time.Now().AddDate(1, 0, 0),
-	})
-	for want, d := range map[string]*rolloutDesk{
-		`<dd class="good">certified for v2 until `:                                     newRolloutDeskWith(t, ", certified: "+dir+"/0", desk),
-		`<dd class="warn">not certified: the config has no certificate of the partner`: newRolloutDeskWith(t, "", desk),
-		"": newRolloutDesk(t),
-	} {
-		d.seen("hana", time.Hour)
-		body := d.shows("/partners/"+partner.ShortOf("hana"), 200, want)
-		if want == "" && strings.Contains(body, "certified") {
-			t.Error("a gateway without a desk speaks of certificates")
-		}
-	}
 }
 
 // With a rollout the name of a partner is a link to its page; the links of a page that is refreshed have ids, so that the focus stays.

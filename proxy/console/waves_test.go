@@ -79,12 +79,12 @@ func TestWaveIsStarted(t *testing.T) {
 		d.seen(key, 2*time.Hour)
 	}
 	d.shows("/waves/new?partner="+partner.ShortOf("hana")+"&partner="+partner.ShortOf("other"), 200,
-		">"+partner.ShortOf("hana")+"\n"+partner.ShortOf("other")+"</textarea>", `placeholder="shadow,canary:10,canary:50,new"`, `placeholder="24h"`, `placeholder="20/h"`, `placeholder="always"`, `name="to" value="drained">`, `name="certified" value="true">`)
-	form := url.Values{"name": {"autumn"}, "partners": {"hana <B>clinic</b>\r\n\r\n" + partner.ShortOf("other")}, "to": {"drained"}, "held": {"0"}, "certified": {"true"}}
+		">"+partner.ShortOf("hana")+"\n"+partner.ShortOf("other")+"</textarea>", `placeholder="shadow,canary:10,canary:50,new"`, `placeholder="24h"`, `placeholder="20/h"`, `placeholder="always"`, `name="to" value="drained">`)
+	form := url.Values{"name": {"autumn"}, "partners": {"hana <B>clinic</b>\r\n\r\n" + partner.ShortOf("other")}, "to": {"drained"}, "held": {"0"}}
 	preview := d.sends("/waves/new", form, 200, "")
 	for _, text := range []string{
 		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
-		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, `name="certified" value="true" checked`, "hana &lt;B&gt;clinic",
+		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic",
 	} {
 		has(t, preview, text, "the preview")
 	}
@@ -102,7 +102,6 @@ func TestWaveIsStarted(t *testing.T) {
 	}
 	d.shows("/waves", 200, `<a id="wave-autumn" href="/waves/autumn">autumn</a>`, `<span class="tag good">running</span>`, "anna", `data-label="Partners">2<`, "<code>new</code> → <code>drained</code>")
 	d.shows("/waves/autumn?done=start", 200, "The wave was started.", partner.ShortOf("hana"), "Hana &lt;b&gt;Clinic", "<dt>Pace</dt><dd>20/h</dd>", "<dt>Window</dt><dd>always</dd>", "<dt>Partners taken back</dt><dd>0</dd>",
-		"<dt>Partners</dt><dd>Only partners that the desk has certified</dd>",
 		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "Earliest end:")
 	d.shows("/partners/"+partner.ShortOf("hana"), 200, `<a href="/waves/autumn">autumn</a>`)
 	lacks(t, d.shows("/partners/"+partner.ShortOf("later"), 200), "/waves/", "a partner that is in no wave has one")

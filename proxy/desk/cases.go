@@ -1,10 +1,7 @@
 package desk
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -19,10 +16,6 @@ type Case struct {
 	ID    string   `yaml:"id"`
 	Title string   `yaml:"title"`
 	Needs []string `yaml:"needs"` // options of the plan, or a form
-	Human string   `yaml:"human"` // what a person checks; such a case has no steps
-	// Review is what a person checks besides the steps. People is 2 if that takes two of them.
-	Review string `yaml:"review"`
-	People int    `yaml:"people"`
 	// Faults are set by the step "fault". In their texts {bill} and {other} stand for the bills of the orders a and b,
 	// and the form of the fault's body is that of the plan.
 	Faults []caseFault `yaml:"faults"`
@@ -48,17 +41,13 @@ func (c Case) Group() string { return c.ID[:1] }
 //go:embed cases/*.yaml
 var caseFiles embed.FS
 
-// cases is the list of cases, and casesHash its version.
-var cases, casesHash = mustLoad()
+var cases = mustLoad()
 
 // Cases returns the list of cases in their order.
 func Cases() []Case { return slices.Clone(cases) }
 
-func mustLoad() (list []Case, hash string) {
-	sum := sha256.New()
-	for _, name := range []string{
-		"basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost", "human",
-	} {
+func mustLoad() (list []Case) {
+	for _, name := range []string{"basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost"} {
 		text, err := caseFiles.ReadFile("cases/" + name + ".yaml")
 		if err != nil {
 			panic(err)
@@ -71,10 +60,9 @@ func mustLoad() (list []Case, hash string) {
 		if err := yaml.Load(text, &file, yaml.WithKnownFields()); err != nil {
 			panic(fmt.Errorf("%s: %w", name, err))
 		}
-		sum.Write(bytes.TrimSpace(text))
 		list = append(list, file.Cases...)
 	}
-	return list, hex.EncodeToString(sum.Sum(nil)[:8])
+	return list
 }
 
 // caseOf returns a case of the list.
@@ -86,10 +74,5 @@ func caseOf(id string) (Case, bool) {
 	return cases[i], true
 }
 
-// again reports whether a failure of a case runs its whole group again, so that luck does not certify.
-func (c Case) again() bool { return c.Group() == "U" || c.ID >= "K2" && c.ID < "K7" && len(c.ID) < 4 }
-
-const (
-	orderTime = 5 * time.Minute // in which an order has to reach a state
-	lateTime  = 5 * time.Minute // at the end of a run that is no practice
-)
+// orderTime is the time in which an order has to reach a state.
+const orderTime = 5 * time.Minute

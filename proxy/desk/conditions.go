@@ -41,7 +41,7 @@ func oneBill(w *window) (string, []int) {
 		if r.Kind != kindCall || r.Order != w.order {
 			continue
 		}
-		if bill, state := r.Call.shown(); state == "D" {
+		if bill, state := r.shown(); state == "D" {
 			destroyed[bill] = true
 		}
 		id := r.Call.Bill
@@ -113,7 +113,7 @@ func agrees(w *window) (string, []int) {
 func rightHash(w *window) (string, []int) {
 	wrong := slices.DeleteFunc(w.calls(w.args[0]), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
 	if len(wrong) > 1 {
-		return "the hash was wrong at the second attempt, too; expected the hash of " + wrong[1].Call.Hashed, numbers(wrong)
+		return "the hash was wrong at the second attempt, too; expected the hash of " + wrong[1].Call.HashText, numbers(wrong)
 	}
 	return "", nil
 }
@@ -125,7 +125,7 @@ var inputs = map[string][]string{
 	"legacy": strings.Fields("billid billissuer hash productnm message membernm phone price expiredt callbackurl"),
 }
 
-// rightShape: creates have the documented fields, types and content type. Through a gateway the form is another one.
+// rightShape: creates have the documented fields, types and content type.
 func rightShape(w *window) (string, []int) {
 	for _, r := range w.calls("bill.create") {
 		_, bill := field(r.Call.Request, "bill")
@@ -166,7 +166,7 @@ func retryAfter(w *window) (string, []int) {
 	var before Record
 	for _, r := range w.calls("bill.create") {
 		if before.Call != nil {
-			seconds, _ := strconv.Atoi(fmt.Sprint(before.Call.Fault["retry_after"])) // 0 if there is none
+			seconds := before.Call.Fault.RetryAfter
 			if r.Call.Began.Sub(before.Call.Ended) < time.Duration(seconds)*time.Second {
 				return fmt.Sprintf("repeated before the %d s of Retry-After", seconds), []int{before.N, r.N}
 			}
@@ -189,7 +189,7 @@ func sent(w *window) (string, []int) {
 // readAfter: after the first call of an operation whose reply was lost, the partner reads that bill, or repeats the
 // call with the same bill, in a time.
 func readAfter(w *window) (string, []int) {
-	lost, ok := first(w.calls(w.args[0]), func(r Record) bool { return r.Call.lost() })
+	lost, ok := first(w.calls(w.args[0]), func(r Record) bool { return r.lost() })
 	if !ok {
 		return "", nil // the partner sent nothing: other conditions say so
 	}
@@ -205,13 +205,13 @@ func readAfter(w *window) (string, []int) {
 	return "", nil
 }
 
-// readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
+// readAfterCallback: a callback is followed by a read of the bill in a time; with or-refused, or refused by the partner.
 func readAfterCallback(w *window) (string, []int) {
-	got, refuses := w.calls(opCallback), len(w.args) > 1 // or-refused: by the partner or a gateway
+	got := w.calls(opCallback)
 	switch {
-	case len(got) == 0 && (!refuses || !w.refused):
+	case len(got) == 0:
 		return "no callback reached the partner", nil
-	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
+	case len(w.args) > 1 && !accepted(got[0]):
 		return "", nil
 	}
 	_, within := w.plan.duration(w.args[0])
@@ -228,7 +228,7 @@ func readAfterCallback(w *window) (string, []int) {
 // readBeforeShipping: the partner says that it fulfilled the order only after it read that the bill is paid.
 func readBeforeShipping(w *window) (string, []int) {
 	paid := func(r Record) bool {
-		_, state := r.Call.shown()
+		_, state := r.shown()
 		return state == "F"
 	}
 	read, ok := first(w.calls("bill.read"), paid)
@@ -243,13 +243,13 @@ func readBeforeShipping(w *window) (string, []int) {
 
 // noWriteBlind: while reads of a bill fail, the partner writes nothing.
 func noWriteBlind(w *window) (string, []int) {
-	failed := slices.DeleteFunc(w.calls("bill.read"), func(r Record) bool { return !r.Call.lost() })
+	failed := slices.DeleteFunc(w.calls("bill.read"), func(r Record) bool { return !r.lost() })
 	if len(failed) == 0 {
 		return "the partner did not read the bill", nil
 	}
 	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
 	wrote, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.write() && r.after(failed[0]) &&
+		return r.Kind == kindCall && r.write() && r.after(failed[0]) &&
 			(end.N == 0 || r.Call.Began.Before(end.At))
 	})
 	if ok {
@@ -259,21 +259,21 @@ func noWriteBlind(w *window) (string, []int) {
 }
 
 // accepted reports whether the partner answered a callback with HTTP 200 and the code 0000.
-func accepted(c *Call) bool {
-	code, _ := field(c.Reply, "code")
-	return c.Status == 200 && code == "0000"
+func accepted(r Record) bool {
+	code, _ := field(r.Call.Reply, "code")
+	return r.Call.Status == 200 && code == "0000"
 }
 
 // answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
 func answers(w *window) (string, []int) {
 	list := w.calls(opCallback)
-	if len(list) == 0 && (w.args[0] == "0000" || !w.refused) {
+	if len(list) == 0 {
 		return "no callback reached the partner", nil
 	}
 	for _, r := range list {
 		code, _ := field(r.Call.Reply, "code")
-		unseen := r.Call.Fault["drop"] != nil || r.Call.Status == 0 && w.args[0] != "0000"
-		if !unseen && (w.args[0] == "0000" && !accepted(r.Call) || w.args[0] == "not-5xx" && r.Call.Status >= 500) {
+		unseen := r.Call.Fault.Drop || r.Call.Status == 0 && w.args[0] != "0000"
+		if !unseen && (w.args[0] == "0000" && !accepted(r) || w.args[0] == "not-5xx" && r.Call.Status >= 500) {
 			return fmt.Sprintf("a callback was answered with HTTP %d and the code %q", r.Call.Status, code), []int{r.N}
 		}
 	}

@@ -1,9 +1,7 @@
 package desk
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"net"
 	"net/http"
@@ -66,17 +64,17 @@ func transport(to ...*pipes) *http.Transport {
 
 const testKey = "desk-test-key-0001"
 
-// planOf returns a plan with all options.
+// planOf returns a plan with all options, and the waiting times as they are.
 func planOf(t testing.TB, form string) Plan {
 	p, err := ParsePlan([]byte("{partner: shop, form: " + form + ", api_key: " + testKey +
 		", options: [cancel, destroy, resend], timeout: 10s, reconcile: 15m}"))
 	must(t, err)
-	p.Build = "test"
+	p.speed = 1
 	return p
 }
 
 // runShop runs cases against a shop with a habit, in the time of the bubble.
-func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verdict, log []byte) {
+func runShop(t *testing.T, form, habit string, change func(*Config)) (res Result) {
 	t.Helper()
 	s := &shop{
 		form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop", send: "URL",
@@ -86,7 +84,7 @@ func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verd
 }
 
 // runHandler runs cases against a shop, or a handler that has the order hook.
-func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all []Verdict, log []byte) {
+func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (res Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		at, here := newPipes("desk"), newPipes("shop")
@@ -99,40 +97,34 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all [
 		}
 		server := &http.Server{Handler: handler}
 		go func() { _ = server.Serve(here) }()
-		var out bytes.Buffer
+		desk := &http.Server{}
 		c := Config{
-			Plan: planOf(t, form), Hook: "http://shop/desk", Listener: at, Client: &http.Client{Transport: net},
-			Callbacks: net, Out: &out,
+			Plan: planOf(t, form), Hook: "http://shop/desk", Client: &http.Client{Transport: net}, Callbacks: net,
+			Mount: func(h http.Handler) {
+				desk.Handler = h
+				go func() { _ = desk.Serve(at) }()
+			},
 		}
-		c.Plan.Practice = true
 		if change != nil {
 			change(&c)
 		}
 		var err error
-		all, err = Run(ctx, c)
+		res, err = Run(ctx, c)
 		must(t, err)
 		stop()
-		_ = server.Close()
+		_, _ = desk.Close(), server.Close()
 		if isShop {
 			s.all.Wait()
 		}
 		net.CloseIdleConnections()
-		log = out.Bytes()
 	})
-	return all, log
-}
-
-// signed gives a run a key.
-func signed(t testing.TB) (ed25519.PrivateKey, func(*Config)) {
-	_, key, err := ed25519.GenerateKey(nil)
-	must(t, err)
-	return key, func(c *Config) { c.Key, c.Plan.Practice = key, false }
+	return res
 }
 
 var (
-	must, works = proxytest.Must, proxytest.Works
-	has         = proxytest.Has
-	fails       = proxytest.Fails
+	must  = proxytest.Must
+	has   = proxytest.Has
+	fails = proxytest.Fails
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {

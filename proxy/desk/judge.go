@@ -1,40 +1,30 @@
 package desk
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"billbridge/proxy/desk/certificate"
 )
 
 // The results of an attempt, as those of the OpenID suite.
 const (
-	Passed      = "PASSED"
-	Warning     = "WARNING"
-	Failed      = "FAILED"
-	Review      = "REVIEW"
-	Skipped     = "SKIPPED"
-	Expected    = "EXPECTED"    // it failed, as the plan says
-	Unknown     = "UNKNOWN"     // not run
-	Interrupted = "INTERRUPTED" // the status of an attempt that did not end; its result is UNKNOWN
-	finished    = "FINISHED"
+	Passed  = "PASSED"
+	Warning = "WARNING"
+	Failed  = "FAILED"
+	Skipped = "SKIPPED"
+	Unknown = "UNKNOWN" // not run, or not to its end
+	// Interrupted is the outcome of a run with a result that is unknown.
+	Interrupted = "INTERRUPTED"
 )
 
 // A Verdict is the result of one attempt at a case.
 type Verdict struct {
 	Case     string    `json:"case"`
-	Attempt  int       `json:"attempt,omitempty"`
-	Status   string    `json:"status"`
+	Attempt  int       `json:"attempt"`
 	Result   string    `json:"result"`
-	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted, or what a person checks
+	Text     string    `json:"text,omitempty"` // why it is skipped or unknown
 	Findings []Finding `json:"findings,omitempty"`
-	// HookOnly is set if the verdict rests on what the partner says about itself.
-	HookOnly bool `json:"hook_only,omitempty"`
-	// Signed is the review of the result, or who accepted a warning. Only the verdicts of a Result have it.
-	Signed *certificate.Signed `json:"-"`
 }
 
 // A Finding is a condition that is not met.
@@ -50,32 +40,24 @@ type window struct {
 	plan Plan
 	c    Case
 	recs []Record
-	// refused is whether the gateway did not accept a callback of the service: then none reaches the partner.
-	refused bool
 	// The condition that is checked is about an order, and has parameters.
 	order string
 	args  []string
 }
 
-// judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
+// judge returns the verdict of an attempt. It depends on its arguments only.
 func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
-	v := Verdict{Case: c.ID, Attempt: attempt, Status: finished, Result: Passed}
-	w := &window{plan: p, c: c, recs: partners(recs), refused: slices.ContainsFunc(recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.Behind && r.Call.Operation == opCallback && !accepted(r.Call)
-	})}
+	v := Verdict{Case: c.ID, Attempt: attempt, Result: Passed}
+	w := &window{plan: p, c: c, recs: recs}
 	need := p.lacks(c.Needs)
 	switch {
 	case need != "":
 		v.Result, v.Text = Skipped, "the plan does not declare "+need
 		return v
-	case c.Human != "":
-		v.Result, v.Text = Review, c.Human
-		return v
 	case len(recs) == 0:
-		v.Status, v.Result = "CREATED", Unknown
+		v.Result = Unknown
 		return v
 	}
-	v.HookOnly = len(c.Watch) == 0
 	v.Findings = w.says()
 	for _, text := range append([]string{"one-bill", "amount", "agrees"}, c.Watch...) {
 		level := "FAIL"
@@ -102,79 +84,16 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	})
 	switch {
 	case noCreate && onlyHook, stopped >= 0 && (onlyHook || silent), !ended:
-		v.Status, v.Result, v.Text, v.Findings = Interrupted, Unknown, "the partner created no bill for the order", nil
+		v.Result, v.Text, v.Findings = Unknown, errNoBill.Error(), nil
 		if stopped >= 0 {
 			v.Text = recs[stopped].Text
 		}
-	case slices.ContainsFunc(v.Findings, fails) && p.expects(v, recs[0].At):
-		v.Result = Expected
 	case slices.ContainsFunc(v.Findings, fails):
 		v.Result = Failed
-	case c.Review != "" && !p.Practice:
-		v.Result, v.Text = Review, c.Review
 	case len(v.Findings) > 0:
 		v.Result = Warning
 	}
 	return v
-}
-
-// partners returns the records without calls that the partner did not make: those behind a gateway, and operations that
-// are carried out late. The fault of a call behind a gateway is that of the partner's call which caused it, unless the
-// gateway found out that the operation was carried out.
-func partners(recs []Record) (list []Record) {
-	for _, r := range recs {
-		if r.Kind != kindCall {
-			list = append(list, r)
-			continue
-		}
-		call := *r.Call
-		if call.Behind || call.Desk || call.Late {
-			continue
-		}
-		for _, b := range recs {
-			if b.Kind == kindCall && b.Call.Behind && !b.Call.Late && b.Call.Operation == call.Operation &&
-				b.Call.Bill == call.Bill && call.Operation != opCallback && call.Code != "0000" &&
-				!b.Call.Began.Before(call.Began) && !b.Call.Began.After(call.Ended) {
-				call.Fault, call.Hashed = b.Call.Fault, b.Call.Hashed
-				break
-			}
-		}
-		r.Call = &call
-		list = append(list, r)
-	}
-	return list
-}
-
-// Through is the short list of cases for a run through a gateway, by the name of their group.
-const Through = "G"
-
-var through = strings.Fields("A1 A3 A4a A4b A4c A4d U1 U3 U7 N1 R1 R2 R3 R4 R5 R6 R7 R8 K1 K2 K7 K15")
-
-// A Difference is a case with other results directly and through a gateway: a finding about the gateway, since the
-// partner is the same.
-type Difference struct{ Direct, Via Verdict }
-
-// Compare compares a direct run with one through a gateway. It returns the number of cases that both have, too.
-func Compare(direct, via Result) (differs []Difference, compared int, err error) {
-	a, b := direct.Plan, via.Plan
-	switch {
-	case a.Via || !b.Via:
-		return nil, 0, errors.New("expected a direct run and then one through a gateway")
-	case a.Form != b.Form || a.Partner != b.Partner || !slices.Equal(a.Options, b.Options):
-		return nil, 0, fmt.Errorf("expected runs of one plan but got: %s in %s with %v, and %s in %s with %v",
-			a.Partner, a.Form, a.Options, b.Partner, b.Form, b.Options)
-	}
-	for _, x := range Last(direct.Verdicts) {
-		for _, y := range Last(via.Verdicts) {
-			if x.Case != y.Case {
-				continue
-			}
-			if compared++; x.Result != y.Result {
-				differs = append(differs, Difference{x, y})
-			}
-		}
-	}
-	return differs, compared, nil
 }
 
 // judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.
@@ -191,10 +110,10 @@ func judgeAll(p Plan, recs []Record) (list []Verdict) {
 	return list
 }
 
-// attemptOf returns the records of an attempt without its verdict.
+// attemptOf returns the records of an attempt.
 func attemptOf(recs []Record, id string, attempt int) (list []Record) {
 	for _, r := range recs {
-		if r.Case == id && r.Attempt == attempt && r.Kind != kindVerdict {
+		if r.Case == id && r.Attempt == attempt {
 			list = append(list, r)
 		}
 	}
@@ -214,32 +133,27 @@ func Last(all []Verdict) (last []Verdict) {
 }
 
 // ExitCodes are the exit codes of commands by the outcome of a run; 0 for PASSED.
-var ExitCodes = map[string]int{Failed: 1, Interrupted: 2, Review: 3}
+var ExitCodes = map[string]int{Failed: 1, Interrupted: 2}
 
-// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first. REVIEW means that a
-// review, or a warning of a run that is no practice, is not signed.
-func Outcome(p Plan, all []Verdict) string {
-	seen := map[string]bool{}
-	for _, v := range Last(all) {
-		seen[v.Result] = true
-		seen["open"] = seen["open"] || v.Open(p)
+// Outcome is the result of a run: FAILED, INTERRUPTED or PASSED, whichever comes first.
+func (res Result) Outcome() string {
+	outcome := Passed
+	for _, v := range Last(res.Verdicts) {
+		switch v.Result {
+		case Failed:
+			return Failed
+		case Unknown:
+			outcome = Interrupted
+		}
 	}
-	switch {
-	case seen[Failed]:
-		return Failed
-	case seen[Unknown]:
-		return Interrupted
-	case seen["open"]:
-		return Review
-	}
-	return Passed
+	return outcome
 }
 
 // calls returns the calls of an operation for the order, as records.
 func (w *window) calls(operation string) (list []Record) {
 	for _, r := range w.recs {
 		if r.Kind == kindCall && r.Order == w.order &&
-			(r.Call.Operation == operation || operation == "write" && r.Call.write()) {
+			(r.Call.Operation == operation || operation == "write" && r.write()) {
 			list = append(list, r)
 		}
 	}

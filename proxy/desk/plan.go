@@ -8,67 +8,38 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy/desk/certificate"
-
 	"go.yaml.in/yaml/v4"
 )
 
-// A Plan is what a partner declares before a run. It is the first record of the evidence, and does not change after
-// that.
+// A Plan is what a partner declares before a run.
 type Plan struct {
-	Partner string `yaml:"partner" json:"partner"`
+	Partner string `yaml:"partner"`
 	// Form is the form that the partner speaks: v2 or legacy.
-	Form string `yaml:"form" json:"form"`
-	// Key is the key of the partner's test system. The evidence has a fingerprint of it.
-	Key string `yaml:"api_key" json:"api_key"`
+	Form string `yaml:"form"`
+	// Key is the key of the partner's test system.
+	Key string `yaml:"api_key"`
 	// Options are the operations that the partner uses besides create and read: cancel, destroy, resend. A case that
 	// needs another one is skipped.
-	Options []string `yaml:"options" json:"options"`
+	Options []string `yaml:"options"`
 	// Timeout is the longest time that the partner waits for a reply; 30 s if 0.
-	Timeout time.Duration `yaml:"timeout" json:"timeout"`
+	Timeout time.Duration `yaml:"timeout"`
 	// Reconcile is the interval of the partner's own reads of its bills; none if 0.
-	Reconcile time.Duration `yaml:"reconcile" json:"reconcile"`
-	// React is the longest pause before the partner acts again, in practice; 2 s if 0.
-	React time.Duration `yaml:"react" json:"react"`
+	Reconcile time.Duration `yaml:"reconcile"`
+	// React is the longest pause before the partner acts again; 2 s if 0.
+	React time.Duration `yaml:"react"`
 
-	// The desk sets the rest. Speed divides the waiting times of cases, but not the times above.
-	Practice bool     `yaml:"-" json:"practice"`
-	Only     []string `yaml:"-" json:"only,omitempty"` // cases, groups or Through; all if empty
-	Speed    int      `yaml:"-" json:"speed"`
-	Via      bool     `yaml:"-" json:"via"`   // through a gateway
-	Build    string   `yaml:"-" json:"build"` // of the desk
-	Cases    string   `yaml:"-" json:"cases"` // hash of the list of cases
-	Run      string   `yaml:"-" json:"run"`
-	// Expected are failures that do not fail the run. They are on the certificate, and end it.
-	Expected []certificate.Failure `yaml:"-" json:"expected,omitempty"`
-}
-
-// Expect reads the failures that the operator of the desk expects: a list of case, reason and until, a day.
-func (p *Plan) Expect(text []byte) error {
-	var list []certificate.Failure
-	if err := yaml.Load(text, &list, yaml.WithKnownFields()); err != nil {
-		return err
-	}
-	for _, one := range list {
-		c, known := caseOf(one.Case)
-		switch {
-		case !known || c.Human != "":
-			return fmt.Errorf("case: expected a case without people but got: %q", one.Case)
-		case strings.TrimSpace(one.Reason) == "":
-			return fmt.Errorf("case %s: the reason is missing", one.Case)
-		case one.Until.IsZero():
-			return fmt.Errorf("case %s: until is missing: write a day, such as 2027-01-31", one.Case)
-		}
-		p.Expected = append(p.Expected, one)
-	}
-	return nil
+	// Run is the name of the run, and Only its cases or groups; all if empty.
+	Run  string   `yaml:"-"`
+	Only []string `yaml:"-"`
+	// speed divides the waiting times of cases, but not the times above. The clock of the service is advanced instead.
+	speed int
 }
 
 // Choose limits the run to cases and groups. A name of none is an error: a run without cases would pass.
 func (p *Plan) Choose(only []string) error {
 	for _, name := range only {
 		if p.Only = []string{name}; !slices.ContainsFunc(cases, p.applies) {
-			return fmt.Errorf("case: expected a case or a group of this run but got: %q", name)
+			return fmt.Errorf("case: expected a case or a group but got: %q", name)
 		}
 	}
 	p.Only = only
@@ -81,7 +52,7 @@ func ParsePlan(text []byte) (p Plan, err error) {
 		return p, err
 	}
 	p.Timeout, p.React = cmp.Or(p.Timeout, 30*time.Second), cmp.Or(p.React, 2*time.Second)
-	p.Speed, p.Cases = 1, casesHash
+	p.speed = 60
 	for _, option := range p.Options {
 		if !slices.Contains([]string{"cancel", "destroy", "resend"}, option) {
 			return p, fmt.Errorf("options: expected cancel, destroy or resend but got: %q", option)
@@ -110,15 +81,15 @@ func (p Plan) lacks(needs []string) string {
 
 // wait is how long the desk waits instead of a time of a case.
 func (p Plan) wait(d time.Duration) time.Duration {
-	if p.Speed <= 1 {
+	if p.speed <= 1 {
 		return d
 	}
-	return max(d/time.Duration(p.Speed), p.React)
+	return max(d/time.Duration(p.speed), p.React)
 }
 
 // within is wait for what the partner has to do: it includes a call that gets no reply.
 func (p Plan) within(d time.Duration) time.Duration {
-	if p.Speed <= 1 {
+	if p.speed <= 1 {
 		return d
 	}
 	return max(p.wait(d), 2*p.Timeout+p.React)
@@ -134,11 +105,9 @@ func (p Plan) duration(text string) (d, within time.Duration) {
 	return d, p.within(d)
 }
 
-// applies reports whether the plan has a case at all. A practice has no cases for humans.
+// applies reports whether the run has a case.
 func (p Plan) applies(c Case) bool {
-	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group()) ||
-		slices.Contains(p.Only, Through) && slices.Contains(through, c.ID)
-	return chosen && (!p.Practice || c.Human == "")
+	return len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
 }
 
 // words returns the words of a step or a condition, and the order that it is about: "b" at the end, else "a".

@@ -3,49 +3,37 @@ package desk
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
-	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/sandbox"
 )
 
 // The kinds of records.
 const (
-	kindPlan    = "plan"    // the first one
-	kindBegin   = "begin"   // of an attempt at a case
-	kindStep    = "step"    // what the desk does
-	kindCall    = "call"    // a call of the partner, or an attempt to deliver a callback
-	kindHook    = "hook"    // an answer of the order hook
-	kindError   = "error"   // the case cannot go on
-	kindBook    = "book"    // the states of the case's bills at its end, in the service's own book
-	kindVerdict = "verdict" // of the attempt
-	kindHead    = "head"    // a signature over all records before it
-	kindEnd     = "end"     // of the run
-	kindReview  = "review"  // after the end: what a person says about a case
+	kindStep  = "step"  // what the desk does
+	kindCall  = "call"  // a call of the partner, or an attempt to deliver a callback
+	kindHook  = "hook"  // an answer of the order hook
+	kindError = "error" // the case cannot go on
+	kindBook  = "book"  // the states of the case's bills at its end, in the service's own book
 )
 
-// A Record is one line of the evidence.
+// A Record is one entry in the log of a run.
 type Record struct {
-	N       int       `json:"n"`
-	Prev    string    `json:"prev"` // SHA-256 of the line before
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"`
-	Case    string    `json:"case,omitempty"`
-	Attempt int       `json:"attempt,omitempty"`
-	Order   string    `json:"order,omitempty"` // a or b
-	Step    int       `json:"step,omitempty"`  // from 1
-	Text    string    `json:"text,omitempty"`
+	N       int // from 1
+	At      time.Time
+	Kind    string
+	Case    string
+	Attempt int
+	Order   string // a or b
+	Step    int    // from 1
+	Text    string
 
-	Plan    *Plan             `json:"plan,omitempty"`
-	Command *Command          `json:"command,omitempty"`
-	Call    *Call             `json:"call,omitempty"`
-	Hook    *Answer           `json:"hook,omitempty"`
-	Book    map[string]string `json:"book,omitempty"` // bill: state
-	Verdict *Verdict          `json:"verdict,omitempty"`
-	Head    *Head             `json:"head,omitempty"`
-
-	Review *certificate.Signed `json:"review,omitempty"`
+	Command *Command
+	Call    *sandbox.Exchange
+	Hook    *Answer
+	Book    map[string]string // bill: state
 }
 
 // A Command is what the order hook is told.
@@ -64,23 +52,12 @@ type Answer struct {
 	Amount json.Number `json:"amount,omitempty"`
 }
 
-// A Call is an exchange of the sandbox without secrets.
-type Call struct {
-	sandbox.Facts
-	Request json.RawMessage `json:"request,omitempty"`
-	Reply   json.RawMessage `json:"reply,omitempty"`
-	Fault   map[string]any  `json:"fault,omitempty"`
-	Hashed  string          `json:"hash_text,omitempty"`
-	Desk    bool            `json:"desk,omitempty"`   // as the bank; only earlier versions made such calls
-	Behind  bool            `json:"behind,omitempty"` // between a gateway and the service
-}
-
 // opCallback is the operation of callbacks.
 const opCallback = "callback.payment"
 
 // field returns a field of a message of either form, also inside bill or data. The two names of a field differ in case
 // and _ only.
-func field(message json.RawMessage, name string) (text string, value json.RawMessage) {
+func field(message []byte, name string) (text string, value json.RawMessage) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(message, &members) != nil {
 		return "", nil
@@ -104,6 +81,14 @@ func field(message json.RawMessage, name string) (text string, value json.RawMes
 	return "", nil
 }
 
+// parse returns a JSON object, or nil.
+func parse(body []byte) (v map[string]any) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	_ = dec.Decode(&v)
+	return v
+}
+
 // plain is the name of a field in both forms.
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
@@ -113,18 +98,17 @@ func (r Record) after(other Record) bool {
 }
 
 // lost reports whether the partner did not get the reply, or one that it cannot rely on.
-func (c *Call) lost() bool { return len(c.Fault) > 0 }
+func (r Record) lost() bool { return r.Call.Fault.Operation != "" }
 
 // shown returns the bill and the state that a read showed to the partner.
-func (c *Call) shown() (bill, state string) {
-	if c.Operation != "bill.read" || c.Fault["drop"] != nil || c.Fault["truncate"] != nil || c.Status != 200 {
-		return "", ""
+func (r Record) shown() (bill, state string) {
+	if c := r.Call; c.Operation == "bill.read" && !c.Fault.Drop && !c.Fault.Truncate && c.Status == 200 {
+		bill, _ = field(c.Reply, "billid")
+		state, _ = field(c.Reply, "apprstate")
 	}
-	bill, _ = field(c.Reply, "billid")
-	state, _ = field(c.Reply, "apprstate")
 	return bill, state
 }
 
-func (c *Call) write() bool {
-	return c.Operation == "bill.create" || c.Operation == "bill.destroy" || c.Operation == "bill.cancel"
+func (r Record) write() bool {
+	return slices.Contains([]string{"bill.create", "bill.destroy", "bill.cancel"}, r.Call.Operation)
 }

@@ -1,14 +1,12 @@
 package desk
 
 import (
-	"archive/zip"
 	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -18,9 +16,6 @@ import (
 
 	"billbridge/proxy/partner"
 )
-
-// PracticeSpeed divides the waiting times of cases in a practice.
-const PracticeSpeed = 60
 
 const (
 	mostRuns    = 4  // at the same time
@@ -35,15 +30,15 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 // Runs are practices that are started and followed over HTTP, for CI. The calls of the partner reach a run below
 // /r/NAME/ of Base, or /r/PARTNER-NAME/ if a partner has started it. Its name is its ID if the caller gives it none.
 //
-//	POST   /api/runs           {"plan","hook","name","case","attempts","expected"}: starts a practice
-//	GET    /api/runs           the runs, the newest first
-//	GET    /api/runs/{id}      a run: the cases that have ended, and at the end its outcome and exit code
-//	GET    /api/runs/{id}/log  its evidence until now
-//	GET    /api/runs/{id}/zip  after the end: evidence, report and JUnit XML
-//	DELETE /api/runs/{id}      stops a run
+//	POST   /api/runs              {"plan","hook","name","case","attempts"}: starts a practice
+//	GET    /api/runs              the runs, the newest first
+//	GET    /api/runs/{id}         a run: the cases that have ended, and at the end its outcome and exit code
+//	GET    /api/runs/{id}/report  after the end: the report
+//	GET    /api/runs/{id}/junit   after the end: the results as JUnit XML
+//	DELETE /api/runs/{id}         stops a run
 type Runs struct {
-	Build, Base string
-	Context     context.Context // runs stop when it ends
+	Base    string
+	Context context.Context // runs stop when it ends
 
 	mu   sync.Mutex
 	list []*practice
@@ -55,7 +50,7 @@ type practice struct {
 	BaseURL  string    `json:"base_url"` // for the calls of the partner
 	Began    time.Time `json:"began"`
 	Status   string    `json:"status"`            // RUNNING, FINISHED, or INTERRUPTED if it was stopped
-	Outcome  string    `json:"outcome,omitempty"` // see Outcome
+	Outcome  string    `json:"outcome,omitempty"` // see Result
 	ExitCode *int      `json:"exit_code,omitempty"`
 	Error    string    `json:"error,omitempty"` // of the desk
 	Cases    []caseRow `json:"cases"`
@@ -63,9 +58,8 @@ type practice struct {
 	name    string // in BaseURL
 	owner   string
 	stop    context.CancelFunc
-	handler http.Handler // nil before the run
-	log     bytes.Buffer
-	result  Result
+	handler http.Handler      // nil before the run
+	pages   map[string][]byte // report and junit; nil before the end
 }
 
 // A caseRow is the verdict of an attempt.
@@ -73,18 +67,6 @@ type caseRow struct {
 	Title string `json:"title"`
 	Verdict
 	Why string `json:"why,omitempty"`
-}
-
-// locked is a writer to the log of a practice.
-type locked struct {
-	*Runs
-	of *practice
-}
-
-func (l locked) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.of.log.Write(line)
 }
 
 // Calls returns the handler of the address for partners: calls of no run go to next.
@@ -125,15 +107,15 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	}
 	kind, status, body := typeJSON, http.StatusOK, any(nil)
 	var out []byte
-	var zipped *practice // outside the lock: it takes long, and nothing changes it any more
-	r.change(func() {    // a caller that reads slowly must not hold the lock
-		list := slices.DeleteFunc(append([]*practice{}, r.list...), func(p *practice) bool {
+	r.change(func() { // a caller that reads slowly must not hold the lock
+		list := slices.DeleteFunc(slices.Clone(r.list), func(p *practice) bool {
 			return owner != "" && p.owner != owner || id != "" && p.ID != id
 		})
 		slices.Reverse(list)
+		types := map[string]string{"GET report": "text/html; charset=utf-8", "GET junit": "application/xml"}
 		switch call := req.Method + " " + what; {
 		case id == "" && call == "GET ":
-			body = list
+			body = append([]*practice{}, list...)
 		case id == "" || len(list) == 0:
 			status, body = http.StatusNotFound, errors.New("there is no such run")
 		case call == "GET ":
@@ -141,22 +123,17 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 		case call == "DELETE ":
 			list[0].stop()
 			body = list[0]
-		case call == "GET log":
-			kind, out = "application/jsonl", bytes.Clone(list[0].log.Bytes())
-		case call == "GET zip" && list[0].Status == statusRunning:
-			status, body = http.StatusConflict, errors.New("the run has not ended")
-		case call == "GET zip":
-			kind, zipped = "application/zip", list[0]
-		default:
+		case types[call] == "":
 			status, body = http.StatusMethodNotAllowed, errors.New("no such call")
+		case list[0].pages == nil:
+			status, body = http.StatusConflict, errors.New("the run has not ended")
+		default:
+			kind, out = types[call], list[0].pages[what]
 		}
 		if body != nil {
 			out = asJSON(body)
 		}
 	})
-	if zipped != nil {
-		out = zipped.zip()
-	}
 	answer(w, status, kind, out)
 }
 
@@ -168,7 +145,6 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 		Name     string          `json:"name"`
 		Case     []string        `json:"case"`
 		Attempts int             `json:"attempts"`
-		Expected json.RawMessage `json:"expected"`
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, mostOfAPlan))
 	dec.DisallowUnknownFields()
@@ -177,10 +153,7 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 	if err == nil {
 		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}
-	if err == nil && len(in.Expected) > 0 {
-		err = c.Plan.Expect(in.Expected)
-	}
-	if c.Plan.Practice = true; err == nil {
+	if err == nil {
 		err = c.Plan.Choose(in.Case)
 	}
 	c.Plan.Run = strings.ToLower(rand.Text()[:6])
@@ -199,13 +172,12 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 	if owner != "" { // its names are not those of others
 		in.Name = partner.Of(owner).Short() + "-" + in.Name
 	}
-	c.Plan.Speed, c.Plan.Build = PracticeSpeed, r.Build
 	ctx, stop := context.WithCancel(r.Context)
 	p := &practice{
 		ID: c.Plan.Run, BaseURL: r.Base + "/r/" + in.Name, Began: time.Now().UTC(), Status: statusRunning,
 		Cases: []caseRow{}, name: in.Name, owner: owner, stop: stop,
 	}
-	c.Out, c.BaseURL = locked{r, p}, p.BaseURL
+	c.BaseURL = p.BaseURL
 	c.Mount = func(h http.Handler) { r.change(func() { p.handler = h }) }
 	c.Progress = func(one Case, v Verdict) {
 		r.change(func() { p.Cases = append(p.Cases, caseRow{one.Title, v, v.Why()}) })
@@ -250,33 +222,19 @@ func (r *Runs) change(do func()) {
 // run runs a practice to its end.
 func (r *Runs) run(ctx context.Context, p *practice, c Config) {
 	defer p.stop()
-	res, err := Certify(ctx, c)
+	res, err := Run(ctx, c)
+	var report, junit bytes.Buffer
+	_, _ = Report(&report, res), JUnit(&junit, res) // in memory they do not fail
 	r.change(func() {
-		p.Status = finished
+		p.Status, p.pages = "FINISHED", map[string][]byte{"report": report.Bytes(), "junit": junit.Bytes()}
 		if err != nil {
 			p.Status, p.Error = Interrupted, err.Error()
 			return
 		}
-		code := ExitCodes[Outcome(res.Plan, res.Verdicts)]
-		p.result, p.Outcome, p.ExitCode = res, Outcome(res.Plan, res.Verdicts), &code
+		p.Outcome = res.Outcome()
+		code := ExitCodes[p.Outcome]
+		p.ExitCode = &code
 	})
-}
-
-// zip returns all about a practice that has ended.
-func (p *practice) zip() []byte {
-	var file bytes.Buffer
-	out := zip.NewWriter(&file)
-	for name, write := range map[string]func(io.Writer) error{
-		"evidence.jsonl": func(w io.Writer) error { _, err := w.Write(p.log.Bytes()); return err },
-		"report.html":    func(w io.Writer) error { return Report(w, p.result) },
-		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result) },
-	} {
-		if to, err := out.Create(name); err == nil { // in memory it does not fail
-			_ = write(to)
-		}
-	}
-	_ = out.Close()
-	return file.Bytes()
 }
 
 const typeJSON = "application/json; charset=utf-8"

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -104,9 +105,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 // fault sets the faults of a case.
 func (r *runner) fault(ctx context.Context, a *attempt) error {
 	for _, f := range a.Faults {
-		r.mu.Lock()
-		f.Body += f.Bodies[r.form]
-		r.mu.Unlock()
+		f.Body += f.Bodies[r.Plan.Form]
 		if f.Silence {
 			f.Delay = r.Plan.Timeout + 5*time.Second
 		}
@@ -174,11 +173,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // tell gives the hook a command. The hook may answer at once or when it is done.
 func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
-	masked := c
-	if c.Phone != "" {
-		masked.Phone = r.log.fingerprint(c.Phone)
-	}
-	r.record(o.attempt, Record{Kind: kindStep, Order: o.name, Step: o.attempt.step, Text: what, Command: &masked})
+	r.record(o.attempt, Record{Kind: kindStep, Order: o.name, Step: o.attempt.step, Text: what, Command: &c})
 	r.posts.Go(func() {
 		body, _ := json.Marshal(c) // it has texts only
 		ctx, cancel := context.WithTimeout(ctx, orderTime)
@@ -196,8 +191,7 @@ func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, e
 	if err := r.hook(ctx, http.MethodGet, "orders/"+url.PathEscape(o.id), nil, &said); err != nil {
 		return said, err
 	}
-	same := o.said != nil && o.said.State == said.State && o.said.Fulfilled == said.Fulfilled &&
-		slices.Equal(o.said.Bills, said.Bills)
+	same := o.said != nil && reflect.DeepEqual(*o.said, said)
 	if o.said = &said; always || !same {
 		r.record(o.attempt, Record{Kind: kindHook, Order: o.name, Step: o.attempt.step, Hook: &said})
 	}

@@ -71,8 +71,6 @@ type Change struct {
 	At       time.Time `json:"at"`
 	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
 	Name     string    `json:"name,omitempty"`    // of the partner
-	// of a change of a stage: as in PartnerStatus
-	Certificate evidence.Note `json:"certificate,omitzero"`
 	// in the audit log, left out if the partner had no stage of its own
 	From        string `json:"from,omitempty"`
 	FromPercent *int   `json:"from_percent,omitempty"`
@@ -286,9 +284,6 @@ func (o *Operator) move(
 	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
 	reasons := facts.Against(m)
 	c.about(o, m.Partner, Default)
-	if m.Partner != "" {
-		c.Certificate, _ = facts.Certified(m.Partner)
-	}
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	c.Effect = o.effect(ctx, decided, m)

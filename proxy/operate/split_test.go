@@ -40,7 +40,7 @@ func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) strin
 	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	must(d.t, err)
 	must(d.t, d.Router.Complete(d.t.Context(), route, outcome))
-	d.Router.Count(call, route, "", evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
 	return route.Upstream
 }
 

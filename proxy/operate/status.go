@@ -89,9 +89,6 @@ type PartnerStatus struct {
 	// when its settling period will be over; nil if it is, or if no call was seen yet
 	SettlesAt *time.Time    `json:"settles_at,omitempty"`
 	Bills     []store.Bills `json:"bills,omitempty"`
-	// whether the desk has certified it for the new backend; empty if the config has no key of a desk
-	Certificate evidence.Note `json:"certificate,omitzero"`
-	Certified   bool          `json:"certified,omitempty"`
 }
 
 // A Page is a part of a list of partners.
@@ -247,7 +244,6 @@ func (o *Operator) statuses(
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
 			one := &PartnerStatus{Who: o.who(id), StageSetting: placed, Default: !own}
-			one.Certificate, one.Certified = facts.Certified(id)
 			all[id] = one
 		}
 		return all[id]

@@ -28,12 +28,6 @@ func newWave(t *testing.T, s *store.Store, more string, keys ...string) *testWav
 	return startWave(&testWave{testOperator: newTestOperator(t, s, separate)}, more, keys...)
 }
 
-// newWaveOf is newWave with a config.
-func newWaveOf(t *testing.T, config, more string, keys ...string) *testWave {
-	t.Helper()
-	return startWave(&testWave{testOperator: newTestOperator(t, proxytest.Open(t, "memory:"), config)}, more, keys...)
-}
-
 func startWave(w *testWave, more string, keys ...string) *testWave {
 	t := w.t
 	t.Helper()

@@ -3,10 +3,8 @@ package rollout
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -133,17 +131,12 @@ func (s *Settings) UnclearBefore(now time.Time) time.Time {
 	return now.Add(-time.Hour - 5*time.Minute)
 }
 
-// Count counts how a call ended that Route routed. agent is its User-Agent.
-func (r *Router) Count(c Call, w Route, agent string, end evidence.End) {
+// Count counts how a call ended that Route routed.
+func (r *Router) Count(c Call, w Route, end evidence.End) {
 	s := r.current.Load()
 	backend, ok := s.backend(w.Upstream)
 	if !ok || c.Partner == "" {
 		return
-	}
-	if of := s.certificateOf(c.Partner); of != nil && c.Creates && end.Succeeded {
-		if client := certificate.Client(agent); !of.Has(client) {
-			end.Client = strings.Clone(client)
-		}
 	}
 	end.Creates, end.Merchant, end.Arrived = c.Creates, c.Merchant, c.Arrived
 	r.counts.Ended(c.Partner, c.Operation, backend, end)

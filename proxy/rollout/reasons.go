@@ -33,14 +33,12 @@ const (
 	// a newer callback of the bill was delivered, or waits, when one is replayed
 	Newer     ReasonKind = "newer"
 	Unchecked ReasonKind = "unchecked" // a precondition could not be checked
-	// the wave moves certified partners, and this one is not certified
-	Uncertified ReasonKind = "certificate"
 )
 
 // ReasonKinds are all of them.
 var ReasonKinds = []ReasonKind{
 	Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth,
-	Newer, Unchecked, Uncertified,
+	Newer, Unchecked,
 }
 
 // KindsOf returns the kinds of reasons, each once.

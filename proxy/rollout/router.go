@@ -77,8 +77,6 @@ type Settings struct {
 	Config   *config.Rollout
 	Names    config.Partners
 	Backends [2]string                // the upstreams
-	form     string                   // of the new backend
-	desk     bool                     // certificates can be checked
 	wire     map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
 }
 
@@ -197,8 +195,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
-		wire: map[string]time.Duration{}, desk: c.Desk.PublicKey != "",
-		form: string(c.Upstreams.Find(c.Rollout.New).Form),
+		wire: map[string]time.Duration{},
 	}
 	for _, u := range c.Upstreams {
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles

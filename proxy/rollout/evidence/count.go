@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -30,9 +29,6 @@ type Count struct {
 	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
-
-	// when a client last created a bill that the certificate of the partner did not have: the last mostClients of them
-	Clients map[string]time.Time `json:"clients,omitempty"`
 
 	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 	// of these, at the new backend; merchants are not counted separately
@@ -78,10 +74,10 @@ type Unsupported struct {
 }
 
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
-// cannot carry, a difference that holds back other partners, or a client that is not certified.
+// cannot carry, or a difference that holds back other partners.
 func (n Count) Marked() bool {
 	unsupported := len(n.Backends[Old].Unsupported) + len(n.Backends[New].Unsupported)
-	return len(n.Clients)+unsupported+len(n.ExactFields()) > 0
+	return unsupported+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
@@ -139,23 +135,6 @@ func (n *Count) field(path string, f Field) {
 	n.Fields[path] = f
 }
 
-const mostClients = 8
-
-// addClient keeps when a client last created a bill.
-func (n *Count) addClient(client string, at time.Time) {
-	if n.Clients == nil {
-		n.Clients = map[string]time.Time{}
-	}
-	if at.After(n.Clients[client]) {
-		n.Clients[client] = at
-	}
-	if len(n.Clients) > mostClients {
-		delete(n.Clients, slices.MinFunc(slices.Collect(maps.Keys(n.Clients)), func(a, b string) int {
-			return n.Clients[a].Compare(n.Clients[b])
-		}))
-	}
-}
-
 // merge adds another count of the same partner and operation. It keeps no reference to it.
 func (n *Count) merge(more Count) {
 	if n.Fields == nil {
@@ -166,9 +145,6 @@ func (n *Count) merge(more Count) {
 	}
 	if more.Last.After(n.Last) {
 		n.Last = more.Last
-	}
-	for client, at := range more.Clients {
-		n.addClient(client, at)
 	}
 	n.Creates = n.Creates || more.Creates
 	n.Compared += more.Compared

@@ -93,7 +93,6 @@ type End struct {
 	Took        time.Duration // at the backend; 0 if the call was not sent
 	Creates     bool          // it creates a bill
 	Merchant    string        // of the call
-	Client      string        // that the certificate of the partner does not have; else ""
 	Mismatched  []string      // fields of the reply with another than their documented type
 	Unsupported [2]string     // by backend: why its form cannot carry the call if the other's can, as code and field
 }
@@ -251,9 +250,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		if backend == New {
 			n.RecentNew.add(OtherMerchants, slotOf(t.now()), 1)
 		}
-	}
-	if end.Client != "" {
-		n.addClient(end.Client, t.moment())
 	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call

@@ -95,9 +95,6 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v
 		if looks {
 			row.Blocks = facts.Against(v.move(*row, row.Next))
 			row.Ruling = facts.Ruling(v.move(*row, row.Next), row.Blocks)
-			if plan.Certified {
-				row.Blocks = append(row.Blocks, facts.Uncertified(row.Partner)...)
-			}
 		}
 	}
 	v.Ends = plan.best(facts.Now, w.Stepped, left)

@@ -26,8 +26,6 @@ type Plan struct {
 	Stay   Duration `json:"stay,omitzero"`   // a partner stays so long in a stage before its next step
 	Each   Pace     `json:"each,omitzero"`   // the most steps forward
 	Window Window   `json:"window,omitzero"` // when steps forward are made; zero for always
-	// only partners move that the desk has certified
-	Certified bool `json:"certified,omitzero,string"`
 	// so many partners may be taken back; with one more the wave pauses
 	Held *int `json:"held,omitzero,string"`
 	// the wave pauses when the new backend is worse than the old one by more than this
