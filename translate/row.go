@@ -64,6 +64,7 @@ type more struct {
 
 	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
 
+	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
 	relied bool     // of a dialect's reply: the row of the table says which bill this is, or has a role
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
@@ -80,15 +81,36 @@ func (r *row) converts() bool {
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
-// first form.
+// first form. In a row with pairs, a value of the second form has the meaning of its pair: its spelling says nothing.
 func (r *row) meaning(v value, from int) string {
 	if v.kind != text {
 		return ""
 	}
-	if paired, ok := r.Values.find(from, v.text()); ok && from != 0 {
-		return r.Means[paired.text]
+	return r.meaningOf(v.text(), from)
+}
+
+func (r *row) meaningOf(word string, from int) string {
+	if from == 0 || !r.hasPairs() || r.onlyNullPairs() {
+		return r.Means[word]
 	}
-	return r.Means[v.text()]
+	paired, _ := r.Values.find(from, word) // without a pair the text is "", which is no value with a meaning
+	return r.Means[paired.text]
+}
+
+// misleads reports whether the other form would get a value with a meaning that this value does not have in its own
+// form: a word without a pair that is spelled like one of the other form.
+func (r *row) misleads(v value, from int) bool {
+	says := cmp.Or(r.state, r)
+	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
+		return false
+	}
+	word := v.text()
+	written := word
+	if paired, ok := r.Values.find(from, word); ok {
+		written = paired.text
+	}
+	means := says.meaningOf(written, 1-from)
+	return means != "" && means != says.meaningOf(word, from)
 }
 
 // A limit is a bound by form; 0 for none.

@@ -246,7 +246,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 	if value = o.sets[role]; value == "" {
 		return "", ""
 	}
-	return value, o.table.Meaning(role, value)
+	return value, o.table.Meaning(o.table.forms[0].name, role, value)
 }
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
@@ -259,12 +259,13 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 	return ""
 }
 
-// Meaning returns what a value of a role means by the rows of the table, or "".
-func (t *Table) Meaning(role, value string) string {
+// Meaning returns what a value of a role means in a form, by the rows of the table, or "".
+func (t *Table) Meaning(f Form, role, value string) string {
+	form := t.formIndex(f)
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if r.hasRole(role) && r.Means[value] != "" {
-				return r.Means[value]
+			if means := r.meaningOf(value, form); r.hasRole(role) && means != "" {
+				return means
 			}
 		}
 	}
