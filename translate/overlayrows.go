@@ -10,11 +10,11 @@ import (
 
 // A RowChange is what an overlay changes in one row of the table.
 type RowChange struct {
-	File    string // the overlay
-	Line    int    // of its row
-	Message string // such as "bill.read reply"
-	Before  string // the row before; "" if it was added. Several rows, if one row replaces them, have a line each
-	After   string // the row with the keys that it keeps; "" if it was removed
+	File    string   // the overlay
+	Line    int      // of its row
+	Message string   // such as "bill.read reply"
+	Before  string   // the row before; "" if it was added. Several rows, if one row replaces them, have a line each
+	After   string   // the row with the keys that it keeps; "" if it was removed
 	Lost    []string // what keeps wrong messages from passing: keys, and values with a meaning that they do not have now
 }
 

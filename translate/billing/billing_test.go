@@ -13,7 +13,7 @@ import (
 func TestReadOperation(t *testing.T) {
 	t.Parallel()
 	const (
-		none  = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
+		none     = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
 		noMethod = "{v2: apprPayType, legacy: appr_pay_type, no_value_while: null}" // the state decides it
 		check    = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
 			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
