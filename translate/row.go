@@ -2,9 +2,7 @@ package translate
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -15,7 +13,7 @@ import (
 type row struct {
 	Path    [2]string `by:"form" is:"a path"` // "" if the form lacks the field
 	digits  bool      // from As
-	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list; not in the version
+	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list
 	Empty   constant  // the number that the form with text writes as ""
 	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
 	NoValueWhile []string
@@ -50,11 +48,6 @@ type row struct {
 	node    *yaml.Node
 	source  Row
 
-	more
-}
-
-// more are further keys, and what is made of them. Version leaves them out if there are none.
-type more struct {
 	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
 	List bool       // a list of texts, numbers or truth values in both forms
 
@@ -115,14 +108,6 @@ func (r *row) misleads(v value, from int) bool {
 
 // A limit is a bound by form; 0 for none.
 type limit [2]int
-
-// String returns what Version writes.
-func (l limit) String() string {
-	if l[0] == l[1] {
-		return strconv.Itoa(l[0])
-	}
-	return fmt.Sprint([2]int(l))
-}
 
 // least returns the least bound of two forms.
 func (l limit) least(a, b int) int {
