@@ -43,7 +43,8 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 //	DELETE /api/runs/{id}      stops a run
 type Runs struct {
 	Build, Base string
-	Context     context.Context // runs stop when it ends
+	Context     context.Context   // runs stop when it ends
+	Transport   http.RoundTripper // calls the hooks and the callback addresses; that of net/http if nil
 
 	mu   sync.Mutex
 	list []*practice
@@ -173,7 +174,9 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, mostOfAPlan))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
-	c := Config{Hook: in.Hook, Attempts: in.Attempts}
+	c := Config{
+		Hook: in.Hook, Attempts: in.Attempts, Client: &http.Client{Transport: r.Transport}, Callbacks: r.Transport,
+	}
 	if err == nil {
 		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}
