@@ -169,7 +169,7 @@ func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A run that a partner has started calls its hook and its callback addresses as the sandbox calls them: not what only the machine of the
 // sandbox reaches.
-func TestRunsCallByTheTransportOfTheSandbox(t *testing.T) {
+func TestR32_RunsCallByTheTransportOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	c := newCaller(t)
 	c.Transport = refusing{}

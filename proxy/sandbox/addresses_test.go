@@ -12,7 +12,7 @@ import (
 var sharedPartner = sandbox.Partner{Key: "hana-key", Name: "Hana", ControlToken: "hana-token-0123456789"}
 
 // A sandbox that others use calls no address that only its machine reaches: a partner sees the answers. That of one developer does.
-func TestSharedSandboxCallsNoPrivateAddress(t *testing.T) {
+func TestR32_SharedSandboxCallsNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		options sandbox.Options
