@@ -195,7 +195,7 @@ func TestReadOperationIsNotNeeded(t *testing.T) {
 			fmt.Fprintf(&unexplained, "  bill.%s: {explain: false}\n", name)
 		}
 		file := filepath.Join(t.TempDir(), "unexplained.yaml")
-		body := strings.Replace(string(overlayText), "operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}]}", 1)
+		body := strings.Replace(string(overlayText), "operations: {bill.read: {reply: [{v2: apprState, remove: true}, {v2: apprPayType, legacy: appr_pay_type, no_value_while: null}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}, {v2: apprPayType, legacy: appr_pay_type, no_value_while: null}]}", 1)
 		proxytest.WriteFile(t, file, body+unexplained.String())
 		for _, text := range []string{
 			"table: {overlay: testdata/bad/files/" + overlay + ".yaml}\nfailures: {explain: 0s}\n",

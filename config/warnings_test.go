@@ -73,13 +73,17 @@ func TestWarningsAboutAnOverlay(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"billbridge.yaml": "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
-		"mine.yaml": "operations:\n  bill.read: {reply: [{v2: billId, legacy: bill_id, must_equal_request: null}]}\n" +
+		"mine.yaml": "operations:\n  bill.read: {reply: [{v2: billId, legacy: bill_id, must_equal_request: null}," +
+			" {v2: apprState, legacy: appr_state, means: {N: unpaid, F: paid, C: destroyed, D: cancelled}}]}\n" +
 			"  points.left: {new: true, v2: /points, effect: read, request: [], reply: []}\n",
 	})
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
 	must(t, err)
 	got := c.Warnings().Error()
-	for _, want := range []string{"mine.yaml:2:1: table.overlay: a row of bill.read reply loses must_equal_request: {v2: billId,", "the request of points.left has no row with role: partner"} {
+	for _, want := range []string{
+		"mine.yaml:2:1: table.overlay: a row of bill.read reply loses must_equal_request: {v2: billId,",
+		"mine.yaml:2:1: table.overlay: a row of bill.read reply loses means of W, means of C, means of D: {v2: apprState,", "the request of points.left has no row with role: partner",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nwithout %q", got, want)
 		}

@@ -34,6 +34,7 @@ type answer struct {
 
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
+	c.findStates()
 	for from := range c.plans {
 		for to := range c.plans {
 			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
@@ -47,6 +48,26 @@ func (c *Callback) compile() {
 	}
 	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
 	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
+}
+
+// findStates finds the rows that a reply has with means, also in another object: what a state means says the reply.
+func (c *Callback) findStates() {
+	same := func(r, shown *row) bool {
+		for f, path := range shown.Path {
+			if path == "" || r.Path[f] != path && !strings.HasSuffix(r.Path[f], "."+path) {
+				return false
+			}
+		}
+		return shown.Means != nil
+	}
+	for _, r := range c.operation.rows[callbackMessage] {
+		for _, o := range c.operation.table.operations {
+			i := slices.IndexFunc(o.rows[Reply], func(shown *row) bool { return same(r, shown) })
+			if i >= 0 {
+				r.state = o.rows[Reply][i]
+			}
+		}
+	}
 }
 
 // intakePlan returns the plan that knows the names of rows in both forms.
@@ -128,7 +149,8 @@ type Notice struct {
 //   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form,
 //     and fields without a row stay in it;
 //   - if it says what it is about in the partner's form only, since it is in that form already;
-//   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it.
+//   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it;
+//   - if its state is a word without a pair that has another meaning in the partner's form: it is unrecognised, too.
 //
 // The error is a [*Refusal] if two readers could read the JSON differently, as with a request: a duplicate name, a name
 // that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit,
@@ -153,6 +175,10 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	}
 	p, call = n.plan, startCallback(n.plan)
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
+	if p.misleading(call.reply) != nil {
+		n.Recognised, n.plan = Unrecognised, c.plans[p.from][p.from]
+		return src, n, nil
+	}
 	dst, _ = call.emitAll(p, dst, call.reply)
 	call.reportDropped(p, call.reply)
 	n.Report = call.Report

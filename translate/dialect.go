@@ -3,7 +3,6 @@ package translate
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,8 +60,9 @@ func (t *Table) Dialect(f Form, overlay File) (*Dialect, error) {
 	if s.checkDialect(t, form); len(s.problems) > 0 {
 		return nil, s.problems.Sorted()
 	}
-	sum := sha256.Sum256(overlay.Data)
-	d := &Dialect{hex.EncodeToString(sum[:6]), between, map[string]*dialectOf{}}
+	v := version{sha256.New()}
+	v.mapping(root)
+	d := &Dialect{v.String(), between, map[string]*dialectOf{}}
 	result, code := t.forms[form].Result, t.forms[form].Code
 	codes := &row{Path: [2]string{code, code}, Values: between.codes, Role: noRole, Malformed: t.invalid}
 	for _, o := range between.operations {
@@ -264,7 +264,7 @@ func (d *Dialect) Path(operation string) string {
 	return ""
 }
 
-// Version returns a hash of the overlay, or "" if there is none.
+// Version returns a hash of what the overlay says, as [Operation.Version], or "" if there is none.
 func (d *Dialect) Version() string {
 	if d == nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 )
 
 // An envelope is what a form can have beside the names of code, text and result. An exported field is a key of the
-// form. Version leaves it out if a form has none of these keys.
+// form.
 type envelope struct {
 	Codes     string     `is:"text|number"` // the JSON type of codes; "" for text
 	Flag      *yaml.Node // the field that says whether the call succeeded

@@ -49,6 +49,9 @@ type Explanation struct {
 	// no leaf of it, but because a field is missing or since it is not JSON, has one more entry, the first.
 	Fields []ExplainedField
 
+	// More is the number of fields without a row and of fields in lists that Fields does not have: there are too many.
+	More int
+
 	Output     []byte // nil if the message was refused
 	Err        error  // of the translation: a [*Refusal], an [*UnusableReply] or nil
 	Report     Report
@@ -133,14 +136,28 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 		x.Fields = []ExplainedField{{Outcome: OutcomeSame, Before: string(src), After: string(out), Unknown: true}}
 		return x.Explanation
 	}
-	leaves := x.plan.leavesOf(x.plan.root, src)
-	if err != nil {
+	found := false
+	leaves, more := x.plan.firstLeaves(x.plan.root, src, func(l leaf) bool {
+		cause := !found && err != nil && x.isCause(l)
+		found = found || cause
+		return cause
+	})
+	if x.More = more; err != nil {
 		x.explainRefused(leaves)
 		return x.Explanation
 	}
 	var outputs []leaf
 	if x.plan.from != x.plan.to {
-		outputs = x.plan.leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
+		wanted := map[place]bool{}
+		for _, l := range leaves {
+			wanted[l.target()] = true
+		}
+		delete(wanted, nowhere)
+		x.plan.visitLeaves(x.plan.envelope(x.plan.to, x.plan.out), out, func(l leaf) {
+			if more == 0 || !l.isOneOfMany() || wanted[l.place(l.node)] { // else it can be of a leaf that is left out
+				outputs = append(outputs, l)
+			}
+		})
 	}
 	for _, l := range outputs {
 		x.outputs[l.place(l.node)] = l
@@ -194,10 +211,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 	f := x.describeInput(l)
 	out := l // between equal forms
 	if x.plan.from != x.plan.to {
-		at, ok := l.place(nil), false
-		if l.node != nil {
-			at = l.place(l.node.out)
-		}
+		at, ok := l.target(), false
 		if out, ok = x.outputs[at]; !ok {
 			f.Outcome, f.Reason = x.whyAbsent(l)
 			return f

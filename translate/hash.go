@@ -63,7 +63,8 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 	find := func(m Message, n *yaml.Node, path string, inOne bool) int {
 		slot := slotOf(m, path)
 		if slot < 0 {
-			s.errorf(n, "hash: the %s of %s has no row with the path %s", m, o.Name, path)
+			s.errorf(n, "hash: the %s of %s has no row with the path %s%s", m, o.Name, path,
+				didYouMeanPath(path, o.rows[m], 0))
 			return slot
 		}
 		r, inBoth := o.rows[m][slot], o.paths[0] != "" && o.paths[1] != ""
@@ -79,6 +80,9 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 	if k.Reply != "" {
 		h.reply = find(Reply, child(n, "reply"), k.Reply, true)
 	}
+	for name := range Members(k.Of) {
+		s.form(name, "of")
+	}
 	for f, name := range s.forms {
 		list := k.Of
 		if list.Kind == yaml.MappingNode {
@@ -86,9 +90,6 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		}
 		for _, item := range s.items(list, "of") {
 			path, optional := strings.CutSuffix(s.str(item, "of"), "?")
-			if optional && slotOf(Request, path) < 0 {
-				continue // an overlay has removed it
-			}
 			h.of[f] = append(h.of[f], hashPart{find(Request, item, path, optional), optional})
 		}
 		if o.paths[f] != "" && len(h.of[f]) == 0 {

@@ -23,20 +23,21 @@ type leaf struct {
 	in, at string // the item around it: its path in reports, and the slots of its lists
 }
 
-// leavesOf returns the leaves of a document that has been checked, in its order. root is the object of the plan that
+// visitLeaves visits the leaves of a document that has been checked, in its order. root is the object of the plan that
 // the document is: its input, or its output. A document that is not an object is one leaf.
-func (p *plan) leavesOf(root *node, doc []byte) []leaf {
+func (p *plan) visitLeaves(root *node, doc []byte, visit func(leaf)) {
 	parsed := gjson.ParseBytes(doc)
 	if !parsed.IsObject() {
 		parsed.Raw = strings.TrimRight(parsed.Raw, " \t\r\n") // of an array gjson keeps what follows
-		return []leaf{{value: valueOf(parsed), offset: parsed.Index}}
+		visit(leaf{value: valueOf(parsed), offset: parsed.Index})
+		return
 	}
-	return leaf{plan: p, output: root != p.root}.appendMembers(nil, root, parsed)
+	leaf{plan: p, output: root != p.root}.visitMembers(root, parsed, visit)
 }
 
-// appendMembers appends the leaves of an object at the place of l. It calls itself only for objects of the table, so
+// visitMembers visits the leaves of an object at the place of l. It calls itself only for objects of the table, so
 // the nesting is bounded.
-func (l leaf) appendMembers(list []leaf, n *node, object gjson.Result) []leaf {
+func (l leaf) visitMembers(n *node, object gjson.Result, visit func(leaf)) {
 	next, parent := 0, l.path
 	object.ForEach(func(key, v gjson.Result) bool {
 		l.value, l.path, l.offset = valueOf(v), joinPath(parent, key.Str), v.Index
@@ -47,20 +48,19 @@ func (l leaf) appendMembers(list []leaf, n *node, object gjson.Result) []leaf {
 		case l.entry == nil:
 			l.path = quoteName(l.path)
 		case l.entry.node != nil && v.IsObject():
-			list = l.appendMembers(list, l.entry.node, v)
+			l.visitMembers(l.entry.node, v, visit)
 			return true
 		case f != nil && f.each != nil && v.IsArray() && v.Get("0").Exists():
-			list = l.appendItems(list, f, v)
+			l.visitItems(f, v, visit)
 			return true
 		}
-		list = append(list, l)
+		visit(l)
 		return true
 	})
-	return list
 }
 
-// appendItems appends the leaves of the items of a list.
-func (l leaf) appendItems(list []leaf, f *mapping, array gjson.Result) []leaf {
+// visitItems visits the leaves of the items of a list.
+func (l leaf) visitItems(f *mapping, array gjson.Result, visit func(leaf)) {
 	around, root, i := l, f.each.root, 0
 	if l.output {
 		root = f.each.out
@@ -72,17 +72,44 @@ func (l leaf) appendItems(list []leaf, f *mapping, array gjson.Result) []leaf {
 		l.at = around.at + strconv.Itoa(around.entry.slot) + number
 		switch i++; {
 		case v.IsObject() && !root.plain:
-			list = l.appendMembers(list, root, v)
+			l.visitMembers(root, v, visit)
 			return true
 		case root.plain || f.each.root.plain || f.each.out.plain: // the item has one field
 			l.entry = &entry{}
 		default:
 			l.entry = &entry{node: root, slot: f.each.beginSlot()}
 		}
-		list = append(list, l)
+		visit(l)
 		return true
 	})
-	return list
+}
+
+// maxExplained is how many fields without a row and fields in lists an explanation has. A sender can write 500,000 of
+// them into a message, each of which takes much more memory than its bytes.
+const maxExplained = 1000
+
+// firstLeaves returns the leaves of a document without those that are too many, and their number: fields without a row
+// and fields in lists, unless they are secret or needed.
+func (p *plan) firstLeaves(root *node, doc []byte, needed func(leaf) bool) (list []leaf, more int) {
+	few := 0
+	p.visitLeaves(root, doc, func(l leaf) {
+		switch {
+		case !l.isOneOfMany() || needed(l):
+		case few == maxExplained:
+			more++
+			return
+		default:
+			few++
+		}
+		list = append(list, l)
+	})
+	return list, more
+}
+
+// isOneOfMany reports whether a message can have any number of such leaves, and none needs to be shown.
+func (l leaf) isOneOfMany() bool {
+	f := l.plan.field(l.entry)
+	return l.plan != nil && (l.entry == nil || l.in != "") && (f == nil || !f.secret)
 }
 
 // reported returns the path of the leaf's field in a report.
@@ -107,9 +134,19 @@ func (l leaf) place(in *node) place {
 		return place{l.at, -1, in.path, l.name}
 	}
 	if l.entry == nil || l.entry.node != nil && l.node != nil {
-		return place{slot: -1} // nowhere
+		return nowhere
 	}
 	return place{at: l.at, slot: l.entry.slot}
+}
+
+var nowhere = place{slot: -1}
+
+// target returns the place of a leaf of the input in the output.
+func (l leaf) target() place {
+	if l.node == nil {
+		return l.place(nil)
+	}
+	return l.place(l.node.out)
 }
 
 // Position returns the line and the column of a byte of a document. Both count from 1; columns count characters.

@@ -404,18 +404,6 @@ func TestListsInShapesAndExamples(t *testing.T) {
 // oddName finds a name that is not plain.
 var oddName = regexp.MustCompile(`"([^"]*[^A-Za-z0-9"][^"]*|)":|"[^"]{60,}":`)
 
-// What was counted of an operation without lists still counts: its version has not changed since there are lists.
-func TestVersionsWithoutLists(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{"bill.create": "0ceaf0a05923", "bill.read": "98d017a87cfe", "mapping.list": "4a9959c5ae21"} {
-		equal(t, shipped().Operation(name).Version(), want, name)
-	}
-	old, changed := orderTable(t).Operation("order.add"), orderTable(t, "operations: {order.add: {request: [{old: nums, new: numbers, as: null}]}}").Operation("order.add")
-	if old.Version() == changed.Version() {
-		t.Error("a changed list has the same version")
-	}
-}
-
 // A report names at most 64 fields in lists, and 64 words.
 func TestReportsOfListsAreBounded(t *testing.T) {
 	t.Parallel()

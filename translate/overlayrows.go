@@ -10,19 +10,19 @@ import (
 
 // A RowChange is what an overlay changes in one row of the table.
 type RowChange struct {
-	File    string // the overlay
-	Line    int    // of its row
-	Message string // such as "bill.read reply"
-	Before  string // the row before; "" if it was added. Several rows, if one row replaces them, have a line each
-	After   string // the row with the keys that it keeps; "" if it was removed
-	Lost    []string
+	File    string   // the overlay
+	Line    int      // of its row
+	Message string   // such as "bill.read reply"
+	Before  string   // the row before; "" if it was added. Several rows, if one row replaces them, have a line each
+	After   string   // the row with the keys that it keeps; "" if it was removed
+	Lost    []string // what keeps wrong messages from passing: keys, and values with a meaning that they do not have now
 }
 
 // Changes returns what the overlays change in the rows of the table, in their order. The caller must not modify it.
 func (t *Table) Changes() []RowChange { return t.changes }
 
 // safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
-var safetyKeys = strings.Fields("must_equal_request as role loss " + boundKeys)
+var safetyKeys = strings.Fields("must_equal_request as values pattern shift role means loss " + boundKeys)
 
 // codesMessage stands for the pairs of codes. A pair replaces those with one of its codes as a whole.
 const codesMessage = "codes"
@@ -145,6 +145,11 @@ func (s *source) recordChange(message string, row *yaml.Node, before []*yaml.Nod
 		for _, key := range safetyKeys {
 			if child(b, key) != nil && child(after, key) == nil && !slices.Contains(change.Lost, key) {
 				change.Lost = append(change.Lost, key)
+			}
+		}
+		for value, means := range Members(child(b, "means")) {
+			if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
+				change.Lost = append(change.Lost, "means of "+value.Value)
 			}
 		}
 	}

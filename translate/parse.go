@@ -190,11 +190,12 @@ func (s *source) checkReferences(operations *yaml.Node) {
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		}
 	}
+	s.checkAllMeanings()
 	paths := map[string]string{} // by path: the operation, since the gateway finds the operation of a call by its path
 	for i, o := range t.operations {
 		name := operations.Content[2*i]
 		for role, value := range o.sets {
-			if t.hasMeanings(role) && t.Meaning(role, value) == "" {
+			if t.hasMeanings(role) && t.Meaning(t.forms[0].name, role, value) == "" {
 				s.errorf(child(operations.Content[2*i+1], "sets"),
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
@@ -211,6 +212,41 @@ func (s *source) checkReferences(operations *yaml.Node) {
 				s.errorf(name, "%s and %s have the same path, %s", other, o.Name, p)
 			}
 			paths[p] = o.Name
+		}
+	}
+}
+
+// checkAllMeanings checks that each meaning of a role whose rows have means, and each that no_value_while names, is
+// that of a value: an overlay that replaces means, or removes the row, can leave one out without a word.
+func (s *source) checkAllMeanings() {
+	if len(s.problems) > 0 {
+		return
+	}
+	first, has := map[*role]*row{}, map[*role][]string{}
+	for _, o := range s.table.operations {
+		for _, r := range o.rows[Reply] {
+			if r.Means != nil {
+				first[r.Role] = cmp.Or(first[r.Role], r)
+				has[r.Role] = slices.AppendSeq(has[r.Role], maps.Values(r.Means))
+			}
+		}
+	}
+	for of, r := range first {
+		for _, meaning := range of.Means {
+			if !slices.Contains(has[of], meaning) {
+				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, of.name)
+			}
+		}
+	}
+	for _, o := range s.table.operations {
+		for _, r := range o.rows[Reply] {
+			for _, meaning := range r.NoValueWhile {
+				means := func(other *row) bool { return slices.Contains(slices.Collect(maps.Values(other.Means)), meaning) }
+				if !slices.ContainsFunc(o.rows[Reply], means) {
+					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s",
+						o.Name, meaning)
+				}
+			}
 		}
 	}
 }

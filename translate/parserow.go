@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,11 +78,21 @@ func (s *source) checkRequestPath(o *Operation, r *row, key, path string, form i
 	i := slices.IndexFunc(o.rows[Request], func(asked *row) bool { return asked.Path[form] == path })
 	switch {
 	case i < 0:
-		s.errorf(r.node, "%s: the request of %s has no row with the path %s in %s", key, o.Name, path, s.forms[form])
+		s.errorf(child(r.node, key), "%s: the request of %s has no row with the path %s in %s%s", key, o.Name, path,
+			s.forms[form], didYouMeanPath(path, o.rows[Request], form))
 	case key == "must_equal_request" && (r.converts() || o.rows[Request][i].converts()):
 		// Each form would have another text: every success would be about something else.
 		s.errorf(r.node, "%s: neither this row nor that of the request can have values, pattern or shift", key)
 	}
+}
+
+// didYouMeanPath is DidYouMean for the paths of rows in a form; for a row without one, in the other form.
+func didYouMeanPath(path string, rows []*row, form int) string {
+	var known []string
+	for _, r := range rows {
+		known = append(known, cmp.Or(r.Path[form], r.Path[1-form]))
+	}
+	return DidYouMean(path, known)
 }
 
 // checkPath checks that the path of a row in a form does not overlap with those of the rows before it.
@@ -156,6 +167,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 
 // checkMeans checks the meanings of values against those of the role.
 func (s *source) checkMeans(m Message, r *row) {
+	before := len(s.problems)
 	switch {
 	case len(r.Means) == 0 && m == Reply && r.Role.Means != nil:
 		// Without it no state would say anything, and a reply without an envelope would never be a success.
@@ -170,7 +182,8 @@ func (s *source) checkMeans(m Message, r *row) {
 	case r.digits:
 		s.errorf(child(r.node, "as"), "means is not allowed with as: digits, since only text has a meaning")
 	}
-	for value, meaning := range r.Means {
+	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
+		meaning := r.Means[value]
 		if !slices.Contains(r.Role.Means, meaning) {
 			hint := DidYouMean(meaning, r.Role.Means)
 			s.errorf(child(child(r.node, "means"), value),
@@ -183,6 +196,30 @@ func (s *source) checkMeans(m Message, r *row) {
 			s.errorf(child(r.node, "values"), "values: a field with means has text: write %q in quotes", v.text)
 		case v.text != "" && r.Means[v.text] == "":
 			s.errorf(child(r.node, "values"), "values: %q of %s has no meaning: add it to means", v.text, s.forms[0])
+		}
+	}
+	if len(s.problems) == before {
+		s.checkWords(r)
+	}
+}
+
+// checkWords checks that no value gets a meaning by its spelling alone.
+func (s *source) checkWords(r *row) {
+	if !r.hasPairs() || r.onlyNullPairs() {
+		return
+	}
+	at := child(r.node, "values")
+	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
+		if _, paired := r.Values.find(0, value); !paired {
+			s.errorf(at, "values: %q means %s and has no pair: write {%s: %s, %s: …}",
+				value, r.Means[value], s.forms[0], value, s.forms[1])
+		}
+	}
+	for _, p := range r.Values.list {
+		first, other := p.Values[0].text, p.Values[1]
+		if means := r.meaningOf(other.text, 1); means != r.Means[first] && other.kind != null {
+			s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
+				other.text, s.forms[1], means, r.Means[first])
 		}
 	}
 }

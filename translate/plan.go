@@ -90,6 +90,16 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
+// misleading returns the field whose value would have another meaning in the other form, or nil.
+func (p *plan) misleading(slots []value) *mapping {
+	for slot, f := range p.fields {
+		if f.source != "" && f.target != "" && f.misleads(slots[slot], p.from) {
+			return f
+		}
+	}
+	return nil
+}
+
 // The slots of the envelope follow those of the rows, then those of the objects of the input.
 func (p *plan) codeSlot() int { return len(p.fields) }
 func (p *plan) textSlot() int { return len(p.fields) + 1 }

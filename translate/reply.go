@@ -86,6 +86,10 @@ func (c *Call) readCode(status int) *UnusableReply {
 // checkResult returns nil if the result of a success has enough fields to be translated.
 func (c *Call) checkResult() *UnusableReply {
 	p, noEnvelope := c.translation.reply, c.translation.operation.noEnvelope
+	if f := p.misleading(c.reply); f != nil {
+		reason := why("has a value without a counterpart in %v", p.toForm.name)
+		return &UnusableReply{Reason: f.source + " " + reason.String()}
+	}
 	if noEnvelope == p.from && !c.hasMustEqualFields() {
 		return &UnusableReply{Reason: "a success that does not name what the request is about"}
 	}

@@ -2,9 +2,7 @@ package translate
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -15,7 +13,7 @@ import (
 type row struct {
 	Path    [2]string `by:"form" is:"a path"` // "" if the form lacks the field
 	digits  bool      // from As
-	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list; not in the version
+	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list
 	Empty   constant  // the number that the form with text writes as ""
 	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
 	NoValueWhile []string
@@ -50,11 +48,6 @@ type row struct {
 	node    *yaml.Node
 	source  Row
 
-	more
-}
-
-// more are further keys, and what is made of them. Version leaves them out if there are none.
-type more struct {
 	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
 	List bool       // a list of texts, numbers or truth values in both forms
 
@@ -64,6 +57,7 @@ type more struct {
 
 	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
 
+	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
 	relied bool     // of a dialect's reply: the row of the table says which bill this is, or has a role
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
@@ -80,27 +74,40 @@ func (r *row) converts() bool {
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
-// first form.
+// first form. In a row with pairs, a value of the second form has the meaning of its pair: its spelling says nothing.
 func (r *row) meaning(v value, from int) string {
 	if v.kind != text {
 		return ""
 	}
-	if paired, ok := r.Values.find(from, v.text()); ok && from != 0 {
-		return r.Means[paired.text]
+	return r.meaningOf(v.text(), from)
+}
+
+func (r *row) meaningOf(word string, from int) string {
+	if from == 0 || !r.hasPairs() || r.onlyNullPairs() {
+		return r.Means[word]
 	}
-	return r.Means[v.text()]
+	paired, _ := r.Values.find(from, word) // without a pair the text is "", which is no value with a meaning
+	return r.Means[paired.text]
+}
+
+// misleads reports whether the other form would get a value with a meaning that this value does not have in its own
+// form: a word without a pair that is spelled like one of the other form.
+func (r *row) misleads(v value, from int) bool {
+	says := cmp.Or(r.state, r)
+	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
+		return false
+	}
+	word := v.text()
+	written := word
+	if paired, ok := r.Values.find(from, word); ok {
+		written = paired.text
+	}
+	means := says.meaningOf(written, 1-from)
+	return means != "" && means != says.meaningOf(word, from)
 }
 
 // A limit is a bound by form; 0 for none.
 type limit [2]int
-
-// String returns what Version writes.
-func (l limit) String() string {
-	if l[0] == l[1] {
-		return strconv.Itoa(l[0])
-	}
-	return fmt.Sprint([2]int(l))
-}
 
 // least returns the least bound of two forms.
 func (l limit) least(a, b int) int {

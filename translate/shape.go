@@ -42,14 +42,14 @@ func (s *shaper) shape(src []byte) []byte {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, src) // without an error, since it is JSON
 	doc, out, at := compact.Bytes(), []byte(nil), 0
-	for _, l := range s.plan.leavesOf(s.plan.root, doc) {
+	s.plan.visitLeaves(s.plan.root, doc, func(l leaf) {
 		if l.entry == nil {
 			out = append(appendString(append(out, doc[at:l.nameAt]...), s.unknownName(l.node, l.name)), ':')
 			at = l.offset
 		}
 		out = append(append(out, doc[at:l.offset]...), s.value(l)...)
 		at = l.offset + len(l.raw)
-	}
+	})
 	return append(out, doc[at:]...)
 }
 

@@ -23,7 +23,7 @@ func (v value) pairText() string {
 	return v.text()
 }
 
-// readSpecial checks the keys of the row that are in more and are about its value.
+// readSpecial checks the keys of the row that make its value special.
 func (s *source) readSpecial(r *row) {
 	r.special = r.Pattern != [2]string{} || r.As == "decimal" || r.Shift != [2]constant{} || r.Absent != [2]constant{} ||
 		slices.ContainsFunc(r.Values.list, pair.hasNull)

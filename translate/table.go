@@ -1,10 +1,7 @@
 package translate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -102,40 +99,9 @@ type Operation struct {
 	sets         map[string]string // by role: the value of the field after a success
 	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
+	version      string
 	table        *Table
 	translations [2][2]*Translation // by the forms of client and upstream
-}
-
-// Version returns a hash of what the operation is and of its rows, without their descriptions. What was counted of an
-// operation with one version does not count for another.
-func (o *Operation) Version() string {
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %q ", o.Name, o.Effect, o.Created, o.paths)
-	forms := o.table.forms
-	for i := range forms { // the pointers are no part of the version
-		forms[i].Flag, forms[i].Status = nil, nil
-	}
-	printed := strings.ReplaceAll(fmt.Sprintf("%+v", forms), fmt.Sprintf(" envelope:%+v", envelope{}), "")
-	_, _ = fmt.Fprintf(h, "%d %v %q %s\n", o.noEnvelope, o.list, o.sets, printed)
-	for _, m := range []Message{Request, Reply} {
-		writeVersion(h, m, o.rows[m])
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
-// writeVersion writes what rows are, without their descriptions. The version of a row without more stays what it was
-// before there was more.
-func writeVersion(w io.Writer, m Message, rows []*row) {
-	for _, r := range rows {
-		plain := *r // the pointers and the text of the row are no part of the version
-		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
-		plain.exampleKind = absent
-		plain.Each, plain.items, plain.plain, plain.special = nil, nil, nil, false
-		text := strings.Replace(fmt.Sprintf("%+v", plain), " special:false", "", 1)
-		text = strings.Replace(text, fmt.Sprintf(" more:%+v", more{}), "", 1)
-		_, _ = fmt.Fprintf(w, "%s %s role %s\n", m, text, r.Role.name)
-		writeVersion(w, m+"[]", r.items)
-	}
 }
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
@@ -165,6 +131,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	t.yaml = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
 		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	})
+	s.setVersions()
 	for _, o := range t.operations {
 		o.compile()
 	}
@@ -246,7 +213,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 	if value = o.sets[role]; value == "" {
 		return "", ""
 	}
-	return value, o.table.Meaning(role, value)
+	return value, o.table.Meaning(o.table.forms[0].name, role, value)
 }
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
@@ -259,12 +226,13 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 	return ""
 }
 
-// Meaning returns what a value of a role means by the rows of the table, or "".
-func (t *Table) Meaning(role, value string) string {
+// Meaning returns what a value of a role means in a form, by the rows of the table, or "".
+func (t *Table) Meaning(f Form, role, value string) string {
+	form := t.formIndex(f)
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if r.hasRole(role) && r.Means[value] != "" {
-				return r.Means[value]
+			if means := r.meaningOf(value, form); r.hasRole(role) && means != "" {
+				return means
 			}
 		}
 	}

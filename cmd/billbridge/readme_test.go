@@ -1,10 +1,12 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +22,8 @@ import (
 type block struct {
 	file     string
 	language string
-	line     int // the number of its first line
+	indented bool // inside a list
+	line     int  // the number of its first line
 	lines    []string
 }
 
@@ -41,21 +44,31 @@ func readmes(t *testing.T) []string {
 	return files
 }
 
-// readme returns the lines and the blocks of a README.
+// readme returns the lines of a README, and its blocks that are not inside a list.
 func readme(t *testing.T, name string) (lines []string, blocks []block) {
+	t.Helper()
+	lines, blocks = markdown(t, name)
+	return lines, slices.DeleteFunc(blocks, func(b block) bool { return b.indented })
+}
+
+// markdown returns the lines and all blocks of a file.
+func markdown(t *testing.T, name string) (lines []string, blocks []block) {
 	t.Helper()
 	data := proxytest.ReadFile(t, filepath.Join(module, name))
 	lines = strings.Split(string(data), "\n")
 	var open *block
+	indent := ""
 	for i, line := range lines {
-		fence, isFence := strings.CutPrefix(line, "```")
+		text := strings.TrimLeft(line, " ")
+		fence, isFence := strings.CutPrefix(text, "```")
 		switch {
-		case open != nil && line == "```":
+		case open != nil && text == "```":
 			blocks, open = append(blocks, *open), nil
 		case open != nil:
-			open.lines = append(open.lines, line)
+			open.lines = append(open.lines, strings.TrimPrefix(line, indent))
 		case isFence:
-			open = &block{file: name, language: fence, line: i + 2}
+			indent = line[:len(line)-len(text)]
+			open = &block{file: name, language: fence, indented: indent != "", line: i + 2}
 		}
 	}
 	if open != nil {
@@ -118,43 +131,104 @@ func TestReadmeHasTheTwoCommands(t *testing.T) {
 	}
 }
 
-// Configs in READMEs are valid, and overlays compile with the billing table. Every yaml block must be one of these.
-func TestReadmeConfigsAndOverlaysAreValid(t *testing.T) {
+// Configs in documents are valid, also those that show only some sections, and overlays compile with the billing table. A yaml block must
+// be one of these, and so must each other block, whatever it is called, that is YAML with a key of the config.
+func TestConfigsAndOverlaysOfDocumentsAreValid(t *testing.T) {
 	t.Parallel()
-	configs, overlays := 0, 0
-	for _, b := range allBlocks(t) {
-		if b.language != "yaml" {
-			continue
+	dir, count := t.TempDir(), map[string]int{}
+	secretFile := regexp.MustCompile(`\$\{file:([\w.]+)\}`)
+	for _, b := range documentBlocks(t) {
+		kind := kindOf(b)
+		text := strings.Join(b.lines, "\n") + "\n"
+		if kind == "" && hasConfigKey(text) {
+			kind = "part of a config"
 		}
-		// Empty lines, so that an error has the line number in the README.
-		file := translate.File{Name: "README.md", Data: []byte(strings.Repeat("\n", b.line-1) + strings.Join(b.lines, "\n") + "\n")}
-		switch kindOf(b) {
-		case "config":
-			configs++
-			environment := func(string) (string, bool) { return "a token of the tests", true }
-			if _, err := config.Parse(file, environment); err != nil {
-				t.Errorf("%s: %v", b.file, err)
+		if count[kind]++; kind == "" && b.language == "yaml" {
+			t.Errorf("%s:%d: a yaml block without a key of the config is an overlay and begins with # overlay", b.file, b.line)
+		}
+		if kind == "part of a config" {
+			text += restOfConfig(text)
+		}
+		for _, secret := range secretFile.FindAllStringSubmatch(text, -1) {
+			proxytest.WriteFile(t, filepath.Join(dir, secret[1]), fmt.Sprintf("%x", sha256.Sum256([]byte(secret[1]))))
+		}
+		// Empty lines, so that an error has the line number in the document.
+		file := translate.File{Name: filepath.Join(dir, "billbridge.yaml"), Data: []byte(strings.Repeat("\n", b.line-1) + text)}
+		var err error
+		switch kind {
+		case "config", "part of a config":
+			environment := func(name string) (string, bool) {
+				if name == "STORE_URL" {
+					return "postgres://billbridge:word@127.0.0.1:5000/billbridge?sslmode=disable", true
+				}
+				return "a token of the tests", true
 			}
+			_, err = config.Parse(file, environment)
 		case "overlay":
-			overlays++
-			if _, err := translate.Compile(maxDepth, billing.Table(), file); err != nil {
-				t.Errorf("%s: %v", b.file, err)
-			}
+			_, err = translate.Compile(maxDepth, billing.Table(), file)
 		case "overlay of an upstream":
-			table, err := translate.Compile(maxDepth, billing.Table())
-			if err == nil {
+			var table *translate.Table
+			if table, err = translate.Compile(maxDepth, billing.Table()); err == nil {
 				_, err = table.Dialect("v2", file)
 			}
-			if err != nil {
-				t.Errorf("%s: %v", b.file, err)
-			}
-		default:
-			t.Errorf("%s:%d: a yaml block without upstreams: is an overlay and begins with # overlay", b.file, b.line)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", b.file, err)
 		}
 	}
-	if configs == 0 || overlays == 0 {
-		t.Errorf("%d configs and %d overlays in the READMEs: too few were found", configs, overlays)
+	for _, kind := range []string{"config", "part of a config", "overlay", "overlay of an upstream"} {
+		if count[kind] == 0 {
+			t.Errorf("the documents have no %s", kind)
+		}
 	}
+}
+
+// documentBlocks returns the blocks of all Markdown files, in all languages.
+func documentBlocks(t *testing.T) (all []block) {
+	t.Helper()
+	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err == nil && entry.IsDir() && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && path != module):
+			return filepath.SkipDir
+		case err == nil && strings.HasSuffix(path, ".md"):
+			_, blocks := markdown(t, strings.TrimPrefix(filepath.ToSlash(path), module+"/"))
+			all = append(all, blocks...)
+		}
+		return err
+	})
+	must(t, err)
+	return all
+}
+
+// hasConfigKey reports whether a text is YAML with a key of the config at its top level.
+func hasConfigKey(text string) bool {
+	root, err := translate.ParseYAML(translate.File{Data: []byte(text)})
+	if err != nil {
+		return false
+	}
+	keys := reflect.TypeFor[config.Config]()
+	for key := range translate.Members(root) {
+		for i := range keys.NumField() {
+			if keys.Field(i).Tag.Get("yaml") == key.Value && key.Value != "-" && key.Value != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// restOfConfig returns what a part of a config lacks.
+func restOfConfig(text string) (rest string) {
+	for _, section := range []string{
+		`upstreams: {old: {form: legacy, url: "https://old.example.com"}, new: {form: v2, url: "https://new.example.com"}}`,
+		"route: {default: old}",
+	} {
+		key, _, _ := strings.Cut(section, ":")
+		if !strings.HasPrefix(text, key+":") && !strings.Contains(text, "\n"+key+":") {
+			rest += section + "\n"
+		}
+	}
+	return rest
 }
 
 func kindOf(b block) string {

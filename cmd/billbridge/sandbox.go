@@ -70,6 +70,10 @@ func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or " +
 			"BILLBRIDGE_SANDBOX_TOKEN in the environment")
 	}
+	for _, address := range []string{c.Listen, c.Control} {
+		host, _, err := net.SplitHostPort(address)
+		o.Shared = o.Shared || err == nil && !config.Loopback(host)
+	}
 	if err := o.Check(); err != nil {
 		return o, usageError(err.Error())
 	}
@@ -97,7 +101,9 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	base := "http://" + partners.Addr().String()
-	runs := desk.Runs{Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Context: ctx}
+	runs := desk.Runs{
+		Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Context: ctx, Transport: service.Transport(),
+	}
 	pages, err := web.New(web.Options{
 		Service: service, Version: build().Version, Log: options.Log, Runs: runs.Serve,
 	})

@@ -34,6 +34,7 @@ type callMessage struct {
 	To     translate.Form
 	Kept   bool
 	Fields []translate.ExplainedField
+	More   int // fields that are not shown
 }
 
 // oneCall shows one call: what happened, what became of each field, and its line of the log.
@@ -76,7 +77,7 @@ func messagesOf(f *proxy.Finished) []callMessage {
 	}
 	request := callMessage{Name: "request", Size: f.RequestSize, From: f.Client, To: f.Form, Kept: f.Request != nil}
 	if request.Kept {
-		request.Fields = billing.Mask(f.Translation.ExplainRequest(f.Request))
+		request.explain(f.Translation.ExplainRequest(f.Request))
 	}
 	if f.ReplyStatus == 0 {
 		return []callMessage{request}
@@ -86,7 +87,10 @@ func messagesOf(f *proxy.Finished) []callMessage {
 		From: f.Form, To: f.Client, Kept: f.Reply != nil || f.ReplySize == 0,
 	}
 	if reply.Kept {
-		reply.Fields = billing.Mask(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
+		reply.explain(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
 	}
 	return []callMessage{request, reply}
 }
+
+// explain takes the fields of an explanation.
+func (m *callMessage) explain(e *translate.Explanation) { m.Fields, m.More = billing.Mask(e), e.More }

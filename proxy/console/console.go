@@ -56,6 +56,7 @@ type Console struct {
 	window *window
 	solved solutions
 	texts  texts
+	trying chan struct{} // holds one while the playground works
 
 	lastReading atomic.Pointer[reading]
 }
@@ -74,7 +75,7 @@ func New(o Options) (*Console, error) {
 	if o.Operator == nil {
 		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
-	c := &Console{Options: o, ring: newRing(o.Now()), window: newWindow(o.Now())}
+	c := &Console{Options: o, ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1)}
 	c.Reloaded(nil)
 	var err error
 	if c.texts, err = readTexts(); err != nil {
@@ -91,7 +92,11 @@ func New(o Options) (*Console, error) {
 		methods, path, _ := strings.Cut(pattern, " ")
 		for method := range strings.SplitSeq(methods, ",") {
 			one := method + " " + path
-			c.site.Handle(pages.Route{Pattern: one, Serve: c.serve(serve), Reads: one == "POST /playground"})
+			route := pages.Route{Pattern: one, Serve: c.serve(serve)}
+			if one == "POST /playground" {
+				route.Serve, route.Reads = c.oneAtATime(route.Serve), true
+			}
+			c.site.Handle(route)
 		}
 	}
 	c.site.Handle(pages.Route{Pattern: "GET /table/{kind}/{form}", Serve: c.tableFile})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"billbridge/translate"
 )
@@ -69,6 +70,30 @@ func (c *Console) playground(r *http.Request) (answer, error) {
 		p.answer(r, c.ring)
 	}
 	return answer{page: "playground", part: "result", data: p, status: status}, nil
+}
+
+// maxTry bounds how long a try waits for others, how long its form may take to arrive, and its page to be read.
+const maxTry = 10 * time.Second
+
+// oneAtATime serves one try after the other: what a form of some MiB becomes takes many times its memory, and a token
+// that may only read is enough to send it. The others wait before their form is read.
+func (c *Console) oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case c.trying <- struct{}{}:
+		case <-time.After(maxTry):
+			c.site.Refuse(w, r, http.StatusServiceUnavailable, "playground.busy")
+			return
+		case <-r.Context().Done():
+			return
+		}
+		defer func() { <-c.trying }()
+		control, until := http.NewResponseController(w), time.Now().Add(maxTry)
+		// A form that arrives slowly holds up the others no longer. Without a connection, as in tests, there is no deadline.
+		_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until.Add(maxTry)))
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+		serve(w, r)
+	}
 }
 
 // answer fills in the form of a request, and translates its document.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"billbridge/proxy"
@@ -280,5 +283,42 @@ func TestPlaygroundResultForHtmx(t *testing.T) {
 		if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<section id="result"`) || strings.Contains(page, "<html") || !strings.Contains(result(t, page), want) {
 			t.Errorf("%d: %.2000s", status, page)
 		}
+	}
+}
+
+// Documents are translated one at a time, however many are sent: one takes many times its size. The others wait, but not for ever for
+// one whose form does not arrive.
+func TestPlaygroundTranslatesOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newConsole(t, Options{})
+		body, send := io.Pipe()
+		first := httptest.NewRequest(http.MethodPost, "/playground", body)
+		first.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		firstStatus, wait := 0, sync.WaitGroup{}
+		wait.Go(func() { firstStatus, _ = do(c, first) })
+		synctest.Wait()
+		document := form("bill.create", "request", "legacy v2", "document", `{"apikey":"k"}`)
+		if status, page := tryOut(t, c, document); status != http.StatusServiceUnavailable || !strings.Contains(page, "Others are translating") {
+			t.Errorf("while another form arrives: %d %s", status, page)
+		}
+		second := 0
+		wait.Go(func() { second, _ = tryOut(t, c, document) })
+		synctest.Wait()
+		if _, err := io.WriteString(send, document.Encode()); err != nil {
+			t.Fatal(err)
+		}
+		must(t, send.Close())
+		wait.Wait()
+		equal(t, []int{firstStatus, second}, []int{200, 200})
+	})
+}
+
+// A large output is not indented: indents could make it a hundred times as long.
+func TestPlaygroundDoesNotIndentALargeOutput(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 30) + strings.Repeat("0,", maxResultOutput/2) + "0" + strings.Repeat("]", 30)
+	if got := pretty([]byte(deep)); got != deep {
+		t.Errorf("%d bytes became %d", len(deep), len(got))
 	}
 }

@@ -84,7 +84,7 @@ func (r *playgroundResult) explain(p *playgroundPage) {
 
 // show takes an explanation.
 func (r *playgroundResult) show(doc []byte, e *translate.Explanation) {
-	r.Recognised, r.Output = e.Recognised, cut(pretty(e.Output), maxResultOutput)
+	r.Recognised, r.Output, r.More = e.Recognised, cut(pretty(e.Output), maxResultOutput), e.More
 	for _, f := range e.Fields {
 		if f.Outcome == translate.OutcomeRefused {
 			r.Refused = newPlaygroundRefusal(doc, f)
@@ -133,10 +133,11 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
-// pretty returns JSON with indents, and anything else unchanged.
+// pretty returns JSON with indents, and anything else unchanged, also what would not be shown whole: indents can make
+// it many times as long.
 func pretty(doc []byte) string {
 	var out bytes.Buffer
-	if json.Indent(&out, doc, "", "  ") != nil {
+	if len(doc) > maxResultOutput || json.Indent(&out, doc, "", "  ") != nil {
 		return string(doc)
 	}
 	return out.String()

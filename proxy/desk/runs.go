@@ -37,8 +37,9 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 //	GET    /api/runs/{id}/junit   after the end: the results as JUnit XML
 //	DELETE /api/runs/{id}         stops a run
 type Runs struct {
-	Base    string
-	Context context.Context // runs stop when it ends
+	Base      string
+	Context   context.Context   // runs stop when it ends
+	Transport http.RoundTripper // calls the hooks and the callback addresses; that of net/http if nil
 
 	mu   sync.Mutex
 	list []*practice
@@ -149,7 +150,9 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, mostOfAPlan))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
-	c := Config{Hook: in.Hook, Attempts: in.Attempts}
+	c := Config{
+		Hook: in.Hook, Attempts: in.Attempts, Client: &http.Client{Transport: r.Transport}, Callbacks: r.Transport,
+	}
 	if err == nil {
 		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}

@@ -144,3 +144,26 @@ func TestRunIsRefused(t *testing.T) {
 	}
 	equal(t, len(c.list), 0)
 }
+
+// refusing makes no call.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("%s is not called", r.URL.Path)
+}
+
+// A run that a partner has started calls its hook and its callback addresses as the sandbox calls them: not what only the machine of the
+// sandbox reaches.
+func TestR32_RunsCallByTheTransportOfTheSandbox(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t)
+	c.Transport = refusing{}
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the hook was called") }))
+	defer hook.Close()
+	c.call("hana", "POST", "", `{"plan":`+plan+`,"hook":"`+hook.URL+`","case":["A1"]}`, 201)
+	id := "/" + c.list[0].ID
+	proxytest.Eventually(t, func() bool {
+		return strings.Contains(c.call("hana", "GET", id+"/log", "", 200), "is not called")
+	}, func() string { return c.call("hana", "GET", id+"/log", "", 200) })
+	c.call("hana", "DELETE", id, "", 200)
+}

@@ -227,7 +227,7 @@ func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, err
 	}
 	one := o.callback(c)
 	one.Size, one.Digest = len(c.Body), fmt.Sprintf("%x", c.Digest)
-	one.Says, _ = o.Relay.StateIn(c)
+	one.Says = o.Relay.StateIn(c).Word
 	for _, a := range attempts {
 		one.History = append(
 			one.History, Attempt{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason},

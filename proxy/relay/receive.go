@@ -240,13 +240,13 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 		return c, notice, nil
 	}
 	// Also without callbacks.reconcile, which may have made a callback before it was switched off.
-	state, unknown := r.StateIn(c)
-	c.Says = in.s.config.Table.Meaning(billing.State, state)
+	state := r.StateIn(c)
+	c.Says = state.Means
 	// A state that the table does not know is always news, and so is what may not report a state at all.
 	// A form of a backend with an overlay can have the state under another name.
 	u := in.s.config.Upstreams.Find(a.Upstream)
-	hidden := state == "" && formType(c.ContentType) != "" && u != nil && u.Dialect != nil
-	if !unknown && !hidden && notice.Recognised != translate.Unrecognised {
+	hidden := state.Word == "" && formType(c.ContentType) != "" && u != nil && u.Dialect != nil
+	if !state.Unknown && !hidden && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read

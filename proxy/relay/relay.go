@@ -275,17 +275,17 @@ func (r *Relay) Wake() {
 	}
 }
 
-// StateIn returns the state of the bill that a callback reports, "" if the table describes none. Its body is in the
+// StateIn returns the state of the bill that a callback reports; none if the table describes none. Its body is in the
 // form of the partner.
-func (r *Relay) StateIn(c store.Callback) (state string, unknown bool) {
+func (r *Relay) StateIn(c store.Callback) billing.Reported {
 	s, form := r.current.Load(), translate.Form(c.Form)
 	// A reload may have replaced the table in the meantime.
 	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) {
-		return "", false
+		return billing.Reported{}
 	}
 	read, err := billing.ReadOperation(s.config.Table)
 	if err != nil { // the table describes no state
-		return "", false
+		return billing.Reported{}
 	}
 	if formType(c.ContentType) != "" {
 		return billing.StateInForm(string(c.Body), read)

@@ -129,7 +129,11 @@ type Options struct {
 	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has
 	// no callback address. If nil, bills are not copied.
 	CopyTo *Service `kong:"-"`
-	// Transport sends callbacks. If nil, that of net/http.
+	// PrivateCallbacks allows a sandbox that others use to call loopback and private addresses.
+	PrivateCallbacks bool `group:"Callbacks" help:"Call loopback and private addresses, too. If omitted, a sandbox that others use does not: --listen or --control is not loopback, or a partner has a control token."`
+	// Shared says that others use the sandbox. It is shared, too, if a partner has a control token.
+	Shared bool `kong:"-"`
+	// Transport sends callbacks. If nil, a transport that follows the two options above.
 	Transport http.RoundTripper `kong:"-"`
 	// Observe is called once for each exchange, after the reply was written, by the goroutine that wrote it. It must
 	// not block. It can be nil.
@@ -160,9 +164,6 @@ func (o Options) withDefaults() Options {
 	o.CallbackInterval = cmp.Or(o.CallbackInterval, time.Hour)
 	o.CallbackRetries = cmp.Or(o.CallbackRetries, 24)
 	o.CallbackTimeout = cmp.Or(o.CallbackTimeout, 10*time.Second)
-	if o.Transport == nil {
-		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
-	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }

@@ -78,6 +78,9 @@ func Open(file string, o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{store: store{opt: o.withDefaults()}}
+	if s.opt.Transport == nil {
+		s.opt.Transport = s.newTransport()
+	}
 	if err := s.openStore(file); err != nil {
 		_ = s.disk.close()
 		return nil, err

@@ -13,8 +13,9 @@ import (
 func TestReadOperation(t *testing.T) {
 	t.Parallel()
 	const (
-		none  = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
-		check = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
+		none     = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
+		noMethod = "{v2: apprPayType, legacy: appr_pay_type, no_value_while: null}" // the state decides it
+		check    = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
 			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
 	)
 	for name, row := range map[string]struct{ overlay, want, err string }{
@@ -23,12 +24,12 @@ func TestReadOperation(t *testing.T) {
 		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state, means: {W: unpaid}}]}}", "bill.read", ""},
 		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
 		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}, new: true}]}}", "bill.read", ""},
-		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
+		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}, " + noMethod + "]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
-		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}}", "bill.read", ""},
+		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}, operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed, L: lost}}]}}}", "bill.read", ""},
 		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in means: [open, paid, cancelled], done: [paid, cancelled], final: [cancelled]; it has unpaid, paid, cancelled, destroyed"},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
-		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {C: cancelled, D: destroyed}}]}}", "bill.check", ""},
+		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}, " + noMethod + "]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}]}}", "bill.check", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,43 +33,50 @@ func Mask(e *translate.Explanation) []translate.ExplainedField {
 	return fields
 }
 
+// A Reported is the state of the bill that a callback reports.
+type Reported struct {
+	Word    string // of its form; "" if it has no state that the table knows
+	Means   string
+	Unknown bool // it has another one, or two
+}
+
 // StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the
-// reply of read. It returns "" if the body has no state that the table knows; unknown is true if it has another one.
-func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) (state string, unknown bool) {
+// reply of read.
+func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) (is Reported) {
 	path := read.PathOf(translate.Reply, State, form)
 	for _, f := range e.Fields {
 		if f.Unknown || path == "" || f.Source != path && !strings.HasSuffix(f.Source, "."+path) {
 			continue
 		}
 		word := gjson.Parse(f.Before).String()
-		if read.Table().Meaning(State, word) != "" {
-			return strings.Clone(word), false
+		if means := read.Table().Meaning(form, State, word); means != "" {
+			return Reported{Word: strings.Clone(word), Means: means}
 		}
-		unknown = unknown || word != ""
+		is.Unknown = is.Unknown || word != ""
 	}
-	return "", unknown
+	return is
 }
 
 // StateInForm is StateIn for a form (application/x-www-form-urlencoded), which can have the names of either form of the
 // table. Two states are an unknown one.
-func StateInForm(body string, read *translate.Operation) (state string, unknown bool) {
+func StateInForm(body string, read *translate.Operation) (is Reported) {
 	fields, _ := url.ParseQuery(body) // a field that cannot be read has no state
 	for _, form := range read.Table().Forms() {
 		path := read.PathOf(translate.Reply, State, form)
 		for _, word := range fields[path] {
-			switch {
+			switch means := read.Table().Meaning(form, State, word); {
 			case word == "" || path == "":
-			case read.Table().Meaning(State, word) == "", state != "" && state != word:
-				unknown = true
+			case means == "", is.Word != "" && is.Word != word:
+				is.Unknown = true
 			default:
-				state = word
+				is.Word, is.Means = word, means
 			}
 		}
 	}
-	if unknown {
-		return "", true
+	if is.Unknown {
+		return Reported{Unknown: true}
 	}
-	return state, false
+	return is
 }
 
 func maskName(name string) string {

@@ -56,6 +56,7 @@ type rig struct {
 func start(t *testing.T, options ...sandbox.Options) *rig {
 	t.Helper()
 	o := append(options, sandbox.Options{})[0]
+	o.PrivateCallbacks = true // receivers of tests are on loopback
 	if o.Partners == nil {
 		o.Partners = append(sandbox.DefaultPartners(),
 			sandbox.Partner{Key: hanaKey, Name: "Hana", ControlToken: hanaToken},
