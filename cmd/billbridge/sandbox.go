@@ -97,7 +97,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	base := "http://" + partners.Addr().String()
-	runs := desk.Runs{Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Context: ctx}
+	runs := desk.Runs{Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base)}
 	pages, err := web.New(web.Options{
 		Service: service, Version: build().Version, Log: options.Log, Runs: runs.Serve,
 	})
