@@ -20,8 +20,10 @@ const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout
 // post starts a practice, and returns the answer as far as it is there.
 func post(t *testing.T, r *Runs, owner, body string, status int) *httptest.ResponseRecorder {
 	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
 	w := httptest.NewRecorder()
-	r.Serve(w, httptest.NewRequestWithContext(t.Context(), "POST", "/api/runs", strings.NewReader(body)), owner)
+	r.Serve(w, httptest.NewRequestWithContext(ctx, "POST", "/api/runs", strings.NewReader(body)), owner)
 	equal(t, w.Code, status, w.Body)
 	return w
 }
