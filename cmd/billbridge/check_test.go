@@ -130,10 +130,10 @@ func TestR42_EmptyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, root := folderOfEveryKey(t)
 	proxytest.WriteFile(t, filepath.Join(dir, "empty"), "\n")
-	harmless := map[string]bool{} // names are any text, which is shown as it is
-	for _, id := range []string{"cccccccccccc", "5f7b2ed74a97"} {
-		harmless["partners."+id+".name ${env:BILLBRIDGE_NOT_SET}"] = true
-		harmless["partners."+id+".name ${file:empty}"] = true
+	harmless := map[string]bool{}
+	for _, hash := range []string{"cccccccccccc", "5f7b2ed74a97"} { // a name is any text; it is shown as it is
+		harmless["partners."+hash+".name ${env:BILLBRIDGE_NOT_SET}"] = true
+		harmless["partners."+hash+".name ${file:empty}"] = true
 	}
 	file := filepath.Join(dir, "config.yaml")
 	var walk func(path string, n *yaml.Node)

@@ -101,9 +101,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	base := "http://" + partners.Addr().String()
-	runs := desk.Runs{
-		Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Context: ctx, Transport: service.Transport(),
-	}
+	runs := desk.Runs{Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Transport: service.Transport()}
 	pages, err := web.New(web.Options{
 		Service: service, Version: build().Version, Log: options.Log, Runs: runs.Serve,
 	})

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,8 +17,8 @@ type Case struct {
 	ID    string   `yaml:"id"`
 	Title string   `yaml:"title"`
 	Needs []string `yaml:"needs"` // options of the plan, or a form
-	// Faults are set by the step "fault". In their texts {bill} and {other} stand for the bills of the orders a and b,
-	// and the form of the fault's body is that of the plan.
+	// Faults are set by the step "fault". In their texts {a} and {b} stand for the bills of the orders, and {amount}
+	// for the amount of a.
 	Faults []caseFault `yaml:"faults"`
 	Steps  []string    `yaml:"steps"` // see runner.step
 	Watch  []string    `yaml:"watch"` // conditions, each a name and its parameters; see conditions
@@ -27,12 +28,10 @@ type Case struct {
 
 type caseFault struct {
 	sandbox.Fault `yaml:",inline"`
-	// Bodies are the bodies by form.
+	// Bodies are the bodies by the form of the plan.
 	Bodies map[string]string `yaml:"bodies"`
 	// Silence delays the reply until after the partner's time-out.
 	Silence bool `yaml:"silence"`
-	// OfBill limits the fault to the bill of order a.
-	OfBill bool `yaml:"of_bill"`
 }
 
 // Group is the first letter of the id.
@@ -43,21 +42,18 @@ var caseFiles embed.FS
 
 var cases = mustLoad()
 
-// Cases returns the list of cases in their order.
-func Cases() []Case { return slices.Clone(cases) }
+// Cases returns the list of cases in their order. It must not be changed.
+func Cases() []Case { return cases }
 
 func mustLoad() (list []Case) {
 	for _, name := range []string{"basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost"} {
 		text, err := caseFiles.ReadFile("cases/" + name + ".yaml")
-		if err != nil {
-			panic(err)
-		}
 		// The anchors of a file share steps and conditions.
 		var file struct {
 			Shared any    `yaml:"shared"`
 			Cases  []Case `yaml:"cases"`
 		}
-		if err := yaml.Load(text, &file, yaml.WithKnownFields()); err != nil {
+		if err = errors.Join(err, yaml.Load(text, &file, yaml.WithKnownFields())); err != nil {
 			panic(fmt.Errorf("%s: %w", name, err))
 		}
 		list = append(list, file.Cases...)
@@ -66,12 +62,8 @@ func mustLoad() (list []Case) {
 }
 
 // caseOf returns a case of the list.
-func caseOf(id string) (Case, bool) {
-	i := slices.IndexFunc(cases, func(c Case) bool { return c.ID == id })
-	if i < 0 {
-		return Case{}, false
-	}
-	return cases[i], true
+func caseOf(id string) Case {
+	return cases[slices.IndexFunc(cases, func(c Case) bool { return c.ID == id })]
 }
 
 // orderTime is the time in which an order has to reach a state.

@@ -13,8 +13,9 @@ import (
 // A condition returns why it is not met, with the records that show it, or "".
 type condition func(w *window) (wrong string, at []int)
 
-// conditions are the checks of cases by name. one-bill, amount and agrees are part of every case.
+// conditions are the checks of cases by name. says, one-bill, amount and agrees are part of every case.
 var conditions = map[string]condition{
+	"says":                 says,
 	"one-bill":             oneBill,
 	"one-made":             oneMade,
 	"amount":               rightAmount,
@@ -32,13 +33,30 @@ var conditions = map[string]condition{
 	"booked":               booked,
 }
 
+// says: the hook answers as the steps "says STATE|STATE [FULFILLED]" say.
+func says(w *window) (string, []int) {
+	for _, r := range w.recs {
+		if r.Hook == nil || !strings.HasPrefix(r.Text, "says ") {
+			continue
+		}
+		args, _ := words(r.Text)
+		if !slices.Contains(strings.Split(args[1], "|"), r.Hook.State) {
+			return fmt.Sprintf("the order is %q at the partner, expected %s", r.Hook.State, args[1]), []int{r.N}
+		}
+		if len(args) > 2 && strconv.Itoa(r.Hook.Fulfilled) != args[2] {
+			return fmt.Sprintf("the order was fulfilled %d times, expected %s", r.Hook.Fulfilled, args[2]), []int{r.N}
+		}
+	}
+	return "", nil
+}
+
 // oneBill: no second bill. It counts what was sent, not what was made. A new bill is allowed after the partner has read
 // that the one before is destroyed.
 func oneBill(w *window) (string, []int) {
 	ids, at := []string{}, []int{}
 	destroyed := map[string]bool{}
 	for _, r := range w.recs {
-		if r.Kind != kindCall || r.Order != w.order {
+		if r.Call == nil || r.Order != w.order {
 			continue
 		}
 		if bill, state := r.shown(); state == "D" {
@@ -59,9 +77,7 @@ func oneBill(w *window) (string, []int) {
 
 // oneMade: exactly one bill is left for the order. It is for refusals that are known to have done nothing.
 func oneMade(w *window) (string, []int) {
-	open := slices.DeleteFunc(slices.Collect(maps.Values(w.book())), func(state string) bool {
-		return state == "" || state == "D"
-	})
+	open := slices.DeleteFunc(slices.Collect(maps.Values(w.book())), func(state string) bool { return state == "D" })
 	if len(open) != 1 {
 		creates := numbers(w.calls("bill.create"))
 		return fmt.Sprintf("%d bills are left for the order, expected 1", len(open)), creates
@@ -71,14 +87,10 @@ func oneMade(w *window) (string, []int) {
 
 // rightAmount: each create has the amount of the order.
 func rightAmount(w *window) (string, []int) {
-	amounts := map[string]string{}
 	for _, r := range w.recs {
-		if r.Command != nil && r.Command.Amount != "" {
-			amounts[r.Order] = string(r.Command.Amount)
-		}
-		if r.Kind == kindCall && r.Call.Operation == "bill.create" {
-			if price, _ := field(r.Call.Request, "price"); price != amounts[r.Order] {
-				return fmt.Sprintf("the price of the bill is %s, the order's is %s", price, amounts[r.Order]), []int{r.N}
+		if r.Call != nil && r.Call.Operation == "bill.create" {
+			if price, _ := field(r.Call.Request, "price"); price != r.Amount {
+				return fmt.Sprintf("the price of the bill is %s, the order's is %s", price, r.Amount), []int{r.N}
 			}
 		}
 	}
@@ -91,15 +103,13 @@ var states = map[string]string{"W": "waiting", "F": "paid", "C": "refunded", "D"
 // agrees: at the end the partner's state of each order is that of its bill.
 func agrees(w *window) (string, []int) {
 	for _, w.order = range []string{"a", "b"} {
-		last, ok := w.last()
-		if !ok {
+		last := w.last()
+		if last.Hook == nil {
 			continue
 		}
 		want := []string{"new", "unknown"}
 		for _, state := range w.book() {
-			if state != "" {
-				want = []string{states[state]}
-			}
+			want = []string{states[state]}
 		}
 		if !slices.Contains(want, last.Hook.State) {
 			return fmt.Sprintf("the order is %q at the partner, but %s by the service's book",
@@ -189,13 +199,13 @@ func sent(w *window) (string, []int) {
 // readAfter: after the first call of an operation whose reply was lost, the partner reads that bill, or repeats the
 // call with the same bill, in a time.
 func readAfter(w *window) (string, []int) {
-	lost, ok := first(w.calls(w.args[0]), func(r Record) bool { return r.lost() })
+	lost, ok := first(w.calls(w.args[0]), Record.lost)
 	if !ok {
 		return "", nil // the partner sent nothing: other conditions say so
 	}
 	_, within := w.plan.duration(w.args[1])
 	next, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
+		return r.Call != nil && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
 			(r.Call.Operation == "bill.read" || r.Call.Operation == w.args[0])
 	})
 	if !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
@@ -227,13 +237,12 @@ func readAfterCallback(w *window) (string, []int) {
 
 // readBeforeShipping: the partner says that it fulfilled the order only after it read that the bill is paid.
 func readBeforeShipping(w *window) (string, []int) {
-	paid := func(r Record) bool {
+	read, ok := first(w.calls("bill.read"), func(r Record) bool {
 		_, state := r.shown()
 		return state == "F"
-	}
-	read, ok := first(w.calls("bill.read"), paid)
+	})
 	r, said := first(w.recs, func(r Record) bool {
-		return r.Kind == kindHook && r.Order == w.order && r.Hook.Fulfilled > 0
+		return r.Hook != nil && r.Order == w.order && r.Hook.Fulfilled > 0
 	})
 	if said && (!ok || read.Call.Began.After(r.At)) {
 		return "the order was fulfilled before any read showed that the bill is paid", []int{r.N}
@@ -243,17 +252,16 @@ func readBeforeShipping(w *window) (string, []int) {
 
 // noWriteBlind: while reads of a bill fail, the partner writes nothing.
 func noWriteBlind(w *window) (string, []int) {
-	failed := slices.DeleteFunc(w.calls("bill.read"), func(r Record) bool { return !r.lost() })
-	if len(failed) == 0 {
+	failed, ok := first(w.calls("bill.read"), Record.lost)
+	if !ok {
 		return "the partner did not read the bill", nil
 	}
-	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
-	wrote, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.write() && r.after(failed[0]) &&
-			(end.N == 0 || r.Call.Began.Before(end.At))
+	end, _ := first(w.recs, func(r Record) bool { return r.Text == "clear" })
+	wrote, ok := first(w.calls("write"), func(r Record) bool {
+		return r.after(failed) && (end.N == 0 || r.Call.Began.Before(end.At))
 	})
 	if ok {
-		return wrote.Call.Operation + " was sent although the read had failed", []int{failed[0].N, wrote.N}
+		return wrote.Call.Operation + " was sent although the read had failed", []int{failed.N, wrote.N}
 	}
 	return "", nil
 }
@@ -272,8 +280,11 @@ func answers(w *window) (string, []int) {
 	}
 	for _, r := range list {
 		code, _ := field(r.Call.Reply, "code")
-		unseen := r.Call.Fault.Drop || r.Call.Status == 0 && w.args[0] != "0000"
-		if !unseen && (w.args[0] == "0000" && !accepted(r) || w.args[0] == "not-5xx" && r.Call.Status >= 500) {
+		wrong := r.Call.Status >= 500
+		if w.args[0] == "0000" {
+			wrong = !accepted(r) && !r.Call.Fault.Drop
+		}
+		if wrong {
 			return fmt.Sprintf("a callback was answered with HTTP %d and the code %q", r.Call.Status, code), []int{r.N}
 		}
 	}
@@ -282,17 +293,16 @@ func answers(w *window) (string, []int) {
 
 // booked: the amount that the partner booked is that of the bill. It may not say the amount, unless "told" is given.
 func booked(w *window) (string, []int) {
-	last, ok := w.last()
-	told, _ := first(w.recs, func(r Record) bool { return r.Command != nil && r.Order == w.order })
+	last := w.last()
 	switch {
-	case !ok || told.Command == nil:
+	case last.Hook == nil:
 		return "", nil
 	case last.Hook.Amount == "":
 		if len(w.args) > 0 {
 			return "the order hook does not say which amount was booked", []int{last.N}
 		}
-	case last.Hook.Amount != told.Command.Amount:
-		return fmt.Sprintf("the partner booked %s, the bill is %s", last.Hook.Amount, told.Command.Amount), []int{last.N}
+	case last.Hook.Amount.String() != last.Amount:
+		return fmt.Sprintf("the partner booked %s, the bill is %s", last.Hook.Amount, last.Amount), []int{last.N}
 	}
 	return "", nil
 }

@@ -210,7 +210,7 @@ func TestCasesAreComplete(t *testing.T) {
 			if at == 0 || at >= len(args) {
 				continue
 			}
-			if d, _ := (Plan{React: 1}).duration(args[at]); d <= 0 {
+			if d, _ := (Plan{speed: 1, React: 1}).duration(args[at]); d <= 0 {
 				t.Errorf("case %s: %s: expected a duration", c.ID, text)
 			}
 		}

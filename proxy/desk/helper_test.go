@@ -99,7 +99,7 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (res R
 		go func() { _ = server.Serve(here) }()
 		desk := &http.Server{}
 		c := Config{
-			Plan: planOf(t, form), Hook: "http://shop/desk", Client: &http.Client{Transport: net}, Callbacks: net,
+			Plan: planOf(t, form), Hook: "http://shop/desk", Transport: net,
 			Mount: func(h http.Handler) {
 				desk.Handler = h
 				go func() { _ = desk.Serve(at) }()

@@ -1,9 +1,8 @@
 package desk
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -38,7 +37,6 @@ type Finding struct {
 // A window has the records of one attempt.
 type window struct {
 	plan Plan
-	c    Case
 	recs []Record
 	// The condition that is checked is about an order, and has parameters.
 	order string
@@ -48,7 +46,7 @@ type window struct {
 // judge returns the verdict of an attempt. It depends on its arguments only.
 func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	v := Verdict{Case: c.ID, Attempt: attempt, Result: Passed}
-	w := &window{plan: p, c: c, recs: recs}
+	w := &window{plan: p, recs: recs}
 	need := p.lacks(c.Needs)
 	switch {
 	case need != "":
@@ -58,8 +56,7 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		v.Result = Unknown
 		return v
 	}
-	v.Findings = w.says()
-	for _, text := range append([]string{"one-bill", "amount", "agrees"}, c.Watch...) {
+	for _, text := range append([]string{"says", "one-bill", "amount", "agrees"}, c.Watch...) {
 		level := "FAIL"
 		if rest, warn := strings.CutPrefix(text, "warn "); warn {
 			text, level = rest, "WARN"
@@ -74,20 +71,17 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		}
 	}
 	fails := func(f Finding) bool { return f.Level == "FAIL" }
-	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
-	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
+	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Book != nil })
+	stopped, _ := first(recs, func(r Record) bool { return r.Error != "" })
 	w.order = "a"
 	noCreate := len(w.calls("bill.create"))+len(w.book()) == 0
-	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Kind == kindCall })
+	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Call != nil })
 	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
-		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
+		return fails(f) && f.Condition != "agrees" && f.Condition != "says"
 	})
 	switch {
-	case noCreate && onlyHook, stopped >= 0 && (onlyHook || silent), !ended:
-		v.Result, v.Text, v.Findings = Unknown, errNoBill.Error(), nil
-		if stopped >= 0 {
-			v.Text = recs[stopped].Text
-		}
+	case noCreate && onlyHook, stopped.Error != "" && (onlyHook || silent), !ended:
+		v.Result, v.Text, v.Findings = Unknown, cmp.Or(stopped.Error, errNoBill.Error()), nil
 	case slices.ContainsFunc(v.Findings, fails):
 		v.Result = Failed
 	case len(v.Findings) > 0:
@@ -111,13 +105,8 @@ func judgeAll(p Plan, recs []Record) (list []Verdict) {
 }
 
 // attemptOf returns the records of an attempt.
-func attemptOf(recs []Record, id string, attempt int) (list []Record) {
-	for _, r := range recs {
-		if r.Case == id && r.Attempt == attempt {
-			list = append(list, r)
-		}
-	}
-	return list
+func attemptOf(recs []Record, id string, attempt int) []Record {
+	return slices.DeleteFunc(slices.Clone(recs), func(r Record) bool { return r.Case != id || r.Attempt != attempt })
 }
 
 // Last returns the last verdict of each case: it counts.
@@ -149,58 +138,31 @@ func (res Result) Outcome() string {
 	return outcome
 }
 
+// writes are the operations that "write" stands for.
+var writes = []string{"bill.create", "bill.destroy", "bill.cancel"}
+
 // calls returns the calls of an operation for the order, as records.
-func (w *window) calls(operation string) (list []Record) {
-	for _, r := range w.recs {
-		if r.Kind == kindCall && r.Order == w.order &&
-			(r.Call.Operation == operation || operation == "write" && r.write()) {
-			list = append(list, r)
-		}
-	}
-	return list
+func (w *window) calls(operation string) []Record {
+	return slices.DeleteFunc(slices.Clone(w.recs), func(r Record) bool {
+		return r.Call == nil || r.Order != w.order || r.Call.Operation != operation &&
+			(operation != "write" || !slices.Contains(writes, r.Call.Operation))
+	})
 }
 
 // book returns the states of the bills of the order at the end of the attempt.
 func (w *window) book() map[string]string {
-	for _, r := range w.recs {
-		if r.Kind == kindBook && r.Order == w.order {
-			return r.Book
-		}
-	}
-	return nil
+	r, _ := first(w.recs, func(r Record) bool { return r.Book != nil && r.Order == w.order })
+	return r.Book
 }
 
-// last returns the last answer of the hook about the order.
-func (w *window) last() (last Record, ok bool) {
+// last returns the last answer of the hook about the order, if there is one.
+func (w *window) last() (last Record) {
 	for _, r := range w.recs {
-		if r.Kind == kindHook && r.Order == w.order {
-			last, ok = r, true
+		if r.Hook != nil && r.Order == w.order {
+			last = r
 		}
 	}
-	return last, ok
-}
-
-// says checks the steps that say what the hook has to answer: says STATE|STATE [FULFILLED] [b].
-func (w *window) says() (list []Finding) {
-	for i, step := range w.c.Steps {
-		args, _ := words(step)
-		for _, r := range w.recs {
-			if args[0] != "says" || r.Kind != kindHook || r.Step != i+1 {
-				continue
-			}
-			wrong := ""
-			if !slices.Contains(strings.Split(args[1], "|"), r.Hook.State) {
-				wrong = fmt.Sprintf("the order is %q at the partner, expected %s", r.Hook.State, args[1])
-			}
-			if len(args) > 2 && strconv.Itoa(r.Hook.Fulfilled) != args[2] {
-				wrong = fmt.Sprintf("the order was fulfilled %d times, expected %s", r.Hook.Fulfilled, args[2])
-			}
-			if wrong != "" {
-				list = append(list, Finding{step, "FAIL", wrong, []int{r.N}})
-			}
-		}
-	}
-	return list
+	return last
 }
 
 // numbers returns the numbers of records.

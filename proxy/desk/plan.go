@@ -28,7 +28,7 @@ type Plan struct {
 	// React is the longest pause before the partner acts again; 2 s if 0.
 	React time.Duration `yaml:"react"`
 
-	// Run is the name of the run, and Only its cases or groups; all if empty.
+	// Run is the name of the run, which Run sets. Only are its cases or groups; all if empty.
 	Run  string   `yaml:"-"`
 	Only []string `yaml:"-"`
 	// speed divides the waiting times of cases, but not the times above. The clock of the service is advanced instead.
@@ -51,8 +51,7 @@ func ParsePlan(text []byte) (p Plan, err error) {
 	if err := yaml.Load(text, &p, yaml.WithKnownFields()); err != nil {
 		return p, err
 	}
-	p.Timeout, p.React = cmp.Or(p.Timeout, 30*time.Second), cmp.Or(p.React, 2*time.Second)
-	p.speed = 60
+	p.Timeout, p.React, p.speed = cmp.Or(p.Timeout, 30*time.Second), cmp.Or(p.React, 2*time.Second), 60
 	for _, option := range p.Options {
 		if !slices.Contains([]string{"cancel", "destroy", "resend"}, option) {
 			return p, fmt.Errorf("options: expected cancel, destroy or resend but got: %q", option)
@@ -81,17 +80,11 @@ func (p Plan) lacks(needs []string) string {
 
 // wait is how long the desk waits instead of a time of a case.
 func (p Plan) wait(d time.Duration) time.Duration {
-	if p.speed <= 1 {
-		return d
-	}
 	return max(d/time.Duration(p.speed), p.React)
 }
 
 // within is wait for what the partner has to do: it includes a call that gets no reply.
 func (p Plan) within(d time.Duration) time.Duration {
-	if p.speed <= 1 {
-		return d
-	}
 	return max(p.wait(d), 2*p.Timeout+p.React)
 }
 

@@ -3,37 +3,28 @@ package desk
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
 	"billbridge/proxy/sandbox"
 )
 
-// The kinds of records.
-const (
-	kindStep  = "step"  // what the desk does
-	kindCall  = "call"  // a call of the partner, or an attempt to deliver a callback
-	kindHook  = "hook"  // an answer of the order hook
-	kindError = "error" // the case cannot go on
-	kindBook  = "book"  // the states of the case's bills at its end, in the service's own book
-)
-
-// A Record is one entry in the log of a run.
+// A Record is one entry in the log of a run: a step of the desk, a call of the partner or an attempt to deliver a
+// callback, an answer of the order hook, an error with which a case cannot go on, or the states of an order's bills at
+// the end of the case, in the service's own book.
 type Record struct {
 	N       int // from 1
 	At      time.Time
-	Kind    string
 	Case    string
 	Attempt int
 	Order   string // a or b
-	Step    int    // from 1
-	Text    string
+	Amount  string // of the order
 
-	Command *Command
-	Call    *sandbox.Exchange
-	Hook    *Answer
-	Book    map[string]string // bill: state
+	Text  string // the step
+	Call  *sandbox.Exchange
+	Hook  *Answer
+	Error string
+	Book  map[string]string // bill: state
 }
 
 // A Command is what the order hook is told.
@@ -64,18 +55,15 @@ func field(message []byte, name string) (text string, value json.RawMessage) {
 	}
 	for k, v := range members {
 		if plain(k) == name {
-			_ = json.Unmarshal(v, &text)
-			if text == "" && !bytes.HasPrefix(v, []byte(`"`)) {
+			if json.Unmarshal(v, &text) != nil {
 				text = string(v)
 			}
 			return text, v
 		}
 	}
 	for _, k := range []string{"bill", "data"} {
-		if inner := members[k]; len(inner) > 0 {
-			if text, value = field(inner, name); value != nil {
-				return text, value
-			}
+		if text, value = field(members[k], name); value != nil {
+			return text, value
 		}
 	}
 	return "", nil
@@ -107,8 +95,4 @@ func (r Record) shown() (bill, state string) {
 		state, _ = field(c.Reply, "apprstate")
 	}
 	return bill, state
-}
-
-func (r Record) write() bool {
-	return slices.Contains([]string{"bill.create", "bill.destroy", "bill.cancel"}, r.Call.Operation)
 }

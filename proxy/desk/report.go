@@ -24,8 +24,7 @@ var elements = map[string]string{Failed: "failure", Unknown: "error", Skipped: "
 // showAll returns verdicts with their cases.
 func showAll(verdicts []Verdict, recs []Record) (list []shown) {
 	for _, v := range verdicts {
-		c, _ := caseOf(v.Case)
-		s := shown{Case: c, Verdict: v, Element: elements[v.Result]}
+		s := shown{Case: caseOf(v.Case), Verdict: v, Element: elements[v.Result]}
 		for _, f := range v.Findings {
 			for _, n := range f.Records {
 				s.Shows = append(s.Shows, recs[n-1])
@@ -63,14 +62,11 @@ func JUnit(w io.Writer, res Result) error {
 
 // Why says in one line why a case did not pass.
 func (v Verdict) Why() string {
-	list := []string{}
-	if v.Text != "" {
-		list = append(list, v.Text)
-	}
+	why := v.Text
 	for _, f := range v.Findings {
-		list = append(list, f.Text)
+		why += "; " + f.Text
 	}
-	return strings.Join(list, "; ")
+	return strings.TrimPrefix(why, "; ")
 }
 
 //go:embed report.html

@@ -28,8 +28,7 @@ type Config struct {
 	// Mount gets the handler of the partner's calls. BaseURL is where the partner finds it, if its path is not /.
 	Mount     func(http.Handler)
 	BaseURL   string
-	Client    *http.Client      // for the hook; http.DefaultClient if nil
-	Callbacks http.RoundTripper // sends callbacks; that of net/http if nil
+	Transport http.RoundTripper // for the hook and callbacks; that of net/http if nil
 	Attempts  int               // at a case that does not pass; 1 if 0
 	// Progress is called after each case. It can be nil.
 	Progress func(Case, Verdict)
@@ -46,7 +45,6 @@ type Result struct {
 type runner struct {
 	Config
 	service *sandbox.Service
-	net     *network
 	posts   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -60,7 +58,7 @@ type runner struct {
 type attempt struct {
 	Case
 	n      int
-	step   int
+	step   string
 	orders map[string]*order
 	failed atomic.Bool
 }
@@ -69,23 +67,18 @@ type attempt struct {
 type order struct {
 	attempt          *attempt
 	name, id, amount string
-	said             *Answer
 }
 
 // Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts of all attempts.
 func Run(ctx context.Context, c Config) (Result, error) {
-	c.Plan.Run = cmp.Or(c.Plan.Run, strings.ToLower(rand.Text()[:6]))
-	c.Client = cmp.Or(c.Client, http.DefaultClient)
-	if c.Callbacks == nil {
-		c.Callbacks = http.DefaultTransport
-	}
+	c.Plan.Run = strings.ToLower(rand.Text()[:6])
 	r := &runner{
-		Config: c, net: &network{next: c.Callbacks}, amounts: map[string]*order{}, bills: map[string]*order{},
+		Config: c, amounts: map[string]*order{}, bills: map[string]*order{}, current: &attempt{},
 	}
 	var err error
 	r.service, err = sandbox.Open("", sandbox.Options{
 		Partners:  []sandbox.Partner{{Key: c.Plan.Key, Name: c.Plan.Partner}},
-		Transport: r.net, CallbackCancelDestroy: true, BaseURL: c.BaseURL, Observe: r.observe,
+		Transport: c.Transport, CallbackCancelDestroy: true, BaseURL: c.BaseURL, Observe: r.observe,
 	})
 	if err != nil {
 		return Result{}, err
@@ -93,9 +86,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	defer func() { _ = r.service.Close() }()
 	c.Mount(r.service)
 	for n := 1; n <= max(c.Attempts, 1); n++ {
-		for _, one := range r.due(n) {
-			if ctx.Err() == nil {
-				r.run(ctx, one, n)
+		for _, v := range Last(judgeAll(r.Plan, r.records())) {
+			if again := v.Result == Failed || v.Result == Unknown; ctx.Err() == nil && (n == 1 || again) {
+				r.run(ctx, v, n)
 			}
 		}
 	}
@@ -104,20 +97,10 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return Result{r.Plan, judgeAll(r.Plan, recs), recs}, ctx.Err()
 }
 
-// due returns the cases of a round: all in the first one, later those that did not pass.
-func (r *runner) due(round int) (list []Case) {
-	for _, v := range Last(judgeAll(r.Plan, r.records())) {
-		if round == 1 || v.Result == Failed || v.Result == Unknown {
-			c, _ := caseOf(v.Case)
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// run makes an attempt at a case.
-func (r *runner) run(ctx context.Context, c Case, n int) {
-	if r.Plan.lacks(c.Needs) == "" {
+// run makes an attempt at a case, unless it is skipped.
+func (r *runner) run(ctx context.Context, v Verdict, n int) {
+	c := caseOf(v.Case)
+	if v.Result != Skipped {
 		r.drive(ctx, &attempt{Case: c, n: n, orders: map[string]*order{}})
 	}
 	if r.Progress != nil {
@@ -130,27 +113,23 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 	r.mu.Lock()
 	r.current = a
 	r.mu.Unlock()
-	for i, text := range a.Steps {
-		a.step = i + 1
-		args, name := words(text)
-		r.record(a, Record{Kind: kindStep, Order: name, Step: a.step, Text: text})
+	for _, a.step = range a.Steps {
+		args, name := words(a.step)
+		r.record(&order{attempt: a, name: name}, Record{Text: a.step})
 		if err := r.step(ctx, a, args, name); err != nil {
 			r.fail(a, err)
 		}
-		if ctx.Err() != nil {
-			return // the attempt has no end
-		}
-		if a.failed.Load() {
+		if a.failed.Load() || ctx.Err() != nil {
 			break
 		}
 	}
-	a.step = 0
+	a.step = ""
 	for _, name := range []string{"a", "b"} {
 		o := a.orders[name]
 		if o == nil {
 			continue
 		}
-		if _, err := r.ask(ctx, o, true); err != nil {
+		if _, err := r.ask(ctx, o); err != nil {
 			r.fail(a, err)
 		}
 		book := map[string]string{}
@@ -159,24 +138,24 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 				book[b.ID] = b.State
 			}
 		}
-		r.record(a, Record{Kind: kindBook, Order: name, Book: book})
+		r.record(o, Record{Book: book})
 	}
 	r.service.ClearFaults()
-	r.net.down.Store(false)
 	_ = r.service.SetClock(time.Time{}) // in memory it does not fail
 }
 
 // fail records why an attempt cannot go on.
 func (r *runner) fail(a *attempt, err error) {
 	a.failed.Store(true)
-	r.record(a, Record{Kind: kindError, Text: err.Error()})
+	r.record(&order{attempt: a}, Record{Error: err.Error()})
 }
 
-// record adds a record of an attempt.
-func (r *runner) record(a *attempt, rec Record) {
+// record adds a record about an order.
+func (r *runner) record(o *order, rec Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec.N, rec.At, rec.Case, rec.Attempt = len(r.log)+1, time.Now(), a.ID, a.n
+	rec.N, rec.At, rec.Case, rec.Attempt = len(r.log)+1, time.Now(), o.attempt.ID, o.attempt.n
+	rec.Order, rec.Amount = o.name, o.amount
 	r.log = append(r.log, rec)
 }
 
@@ -194,27 +173,14 @@ func (r *runner) observe(x sandbox.Exchange) {
 		return
 	}
 	r.mu.Lock()
-	o := r.bills[x.Bill]
+	o := cmp.Or(r.bills[x.Bill], r.current.orders["a"], &order{attempt: r.current})
 	if x.Operation == "bill.create" {
 		price, _ := field(x.Request, "price")
-		if o == nil || r.amounts[price] != nil {
-			o = r.amounts[price]
-		}
-	}
-	a := r.current
-	if o == nil && a != nil {
-		o = a.orders["a"]
-	}
-	if x.Operation == "bill.create" && o != nil {
+		o = cmp.Or(r.amounts[price], o)
 		r.bills[x.Bill] = o
 	}
 	r.mu.Unlock()
-	switch {
-	case o != nil:
-		r.record(o.attempt, Record{Kind: kindCall, Order: o.name, Call: &x})
-	case a != nil:
-		r.record(a, Record{Kind: kindCall, Call: &x})
-	}
+	r.record(o, Record{Call: &x})
 }
 
 // newOrder returns a new order of an attempt. Its amount is unique in the run, so that a bill is known by it.
@@ -222,7 +188,7 @@ func (r *runner) newOrder(a *attempt, name string) *order {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := &order{attempt: a, name: name, amount: fmt.Sprint(20013 + 2*len(r.amounts))}
-	o.id = fmt.Sprintf("D-%s-%s-%d%s", r.Plan.Run, a.ID, a.n, strings.TrimPrefix(name, "a"))
+	o.id = fmt.Sprintf("D-%s-%s-%d%s", r.Plan.Run, a.ID, a.n, name)
 	a.orders[name], r.amounts[o.amount] = o, o
 	return o
 }

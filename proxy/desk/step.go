@@ -9,10 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/sandbox"
@@ -35,30 +34,29 @@ var errNoBill = errors.New("the partner created no bill for the order")
 //	pay | cancel | notify    as the customer, the bank, the service
 //	forge WHAT      sends a callback that the service would not send
 //	advance TIME    sets the clock of the service
-//	down | up       callbacks do not reach the partner
 func (r *runner) step(ctx context.Context, a *attempt, args []string, name string) error {
 	o := a.orders[name]
 	switch args[0] {
 	case "order", "again":
 		if args[0] == "order" {
 			o = r.newOrder(a, name)
-		} else if said, err := r.ask(ctx, o, false); err != nil || said.State != "new" && said.State != "unknown" {
+		} else if said, err := r.ask(ctx, o); err != nil || said.State != "new" && said.State != "unknown" {
 			return err
 		}
 		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
 	case "refund", "withdraw", "resend":
 		r.tell(ctx, o, args[0], Command{Order: o.id})
 	case "until":
-		limit := max(r.Plan.wait(orderTime), r.Plan.within(0))
+		limit := r.Plan.within(orderTime)
 		if len(args) > 2 {
 			limit, _ = r.Plan.duration(args[2])
 		}
 		return r.poll(ctx, limit, func() (bool, error) {
-			said, err := r.ask(ctx, o, false)
+			said, err := r.ask(ctx, o)
 			return err == nil && said.State == args[1], err
 		})
 	case "says":
-		_, err := r.ask(ctx, o, true)
+		_, err := r.ask(ctx, o)
 		return err
 	case "wait", "advance":
 		d, _ := r.Plan.duration(args[1])
@@ -72,8 +70,6 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		return r.fault(ctx, a)
 	case "clear":
 		r.service.ClearFaults()
-	case "down", "up":
-		r.net.down.Store(args[0] == "down")
 	default:
 		b, err := r.bill(ctx, o)
 		if err != nil {
@@ -102,34 +98,26 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	return nil
 }
 
-// fault sets the faults of a case.
+// fault sets the faults of a case. After the order they are limited to its bill.
 func (r *runner) fault(ctx context.Context, a *attempt) error {
+	texts, of := []string{}, ""
+	for name, o := range a.orders {
+		b, err := r.bill(ctx, o)
+		if err != nil {
+			return err
+		}
+		texts = append(texts, "{"+name+"}", b.ID)
+		if name == "a" {
+			texts, of = append(texts, "{amount}", o.amount), b.ID
+		}
+	}
+	fill := strings.NewReplacer(texts...).Replace
 	for _, f := range a.Faults {
-		f.Body += f.Bodies[r.Plan.Form]
 		if f.Silence {
 			f.Delay = r.Plan.Timeout + 5*time.Second
 		}
-		o := a.orders["a"]
-		if o != nil {
-			f.Amount = strings.ReplaceAll(f.Amount, "{amount}", o.amount)
-			f.Body = strings.ReplaceAll(f.Body, "{amount}", o.amount)
-		}
-		for text, name := range map[string]string{"{bill}": "a", "{other}": "b"} {
-			if !f.OfBill && !strings.Contains(f.Body+f.ShowBill, text) {
-				continue
-			}
-			if a.orders[name] == nil {
-				continue
-			}
-			b, err := r.bill(ctx, a.orders[name])
-			if err != nil {
-				return err
-			}
-			if f.OfBill && name == "a" {
-				f.Fault.Bill = b.ID
-			}
-			f.Body, f.ShowBill = strings.ReplaceAll(f.Body, text, b.ID), strings.ReplaceAll(f.ShowBill, text, b.ID)
-		}
+		f.Fault.Bill = of
+		f.Body, f.ShowBill, f.Amount = fill(f.Body+f.Bodies[r.Plan.Form]), fill(f.ShowBill), fill(f.Amount)
 		r.service.Fault(f.Fault)
 	}
 	return nil
@@ -137,7 +125,7 @@ func (r *runner) fault(ctx context.Context, a *attempt) error {
 
 // bill returns the newest bill of an order. It waits until the partner has created it.
 func (r *runner) bill(ctx context.Context, o *order) (found sandbox.Bill, err error) {
-	err = r.poll(ctx, r.Plan.wait(orderTime), func() (bool, error) {
+	_ = r.poll(ctx, r.Plan.wait(orderTime), func() (bool, error) {
 		for _, b := range r.service.Bills() {
 			if b.Price == o.amount {
 				found = b
@@ -145,16 +133,16 @@ func (r *runner) bill(ctx context.Context, o *order) (found sandbox.Bill, err er
 		}
 		return found.ID != "", nil
 	})
-	if err == nil && found.ID == "" {
+	if found.ID == "" {
 		err = errNoBill
 	}
 	return found, err
 }
 
 // poll calls done until it is true or a time has passed. The pauses grow to two seconds.
-func (r *runner) poll(ctx context.Context, limit time.Duration, done func() (bool, error)) (err error) {
-	pause := 20 * time.Millisecond
-	for end := time.Now().Add(limit); ; {
+func (r *runner) poll(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+	end, pause := time.Now().Add(limit), 20*time.Millisecond
+	for {
 		ok, failed := done()
 		if ok || ctx.Err() != nil || time.Now().After(end) {
 			return failed
@@ -173,28 +161,22 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // tell gives the hook a command. The hook may answer at once or when it is done.
 func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
-	r.record(o.attempt, Record{Kind: kindStep, Order: o.name, Step: o.attempt.step, Text: what, Command: &c})
 	r.posts.Go(func() {
 		body, _ := json.Marshal(c) // it has texts only
-		ctx, cancel := context.WithTimeout(ctx, orderTime)
-		defer cancel()
 		if err := r.hook(ctx, http.MethodPost, what, body, nil); err != nil {
 			r.fail(o.attempt, err)
 		}
 	})
 }
 
-// ask asks the hook about an order. The answer is recorded if it is new, or always.
-func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, err error) {
+// ask asks the hook about an order.
+func (r *runner) ask(ctx context.Context, o *order) (said Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := r.hook(ctx, http.MethodGet, "orders/"+url.PathEscape(o.id), nil, &said); err != nil {
 		return said, err
 	}
-	same := o.said != nil && reflect.DeepEqual(*o.said, said)
-	if o.said = &said; always || !same {
-		r.record(o.attempt, Record{Kind: kindHook, Order: o.name, Step: o.attempt.step, Hook: &said})
-	}
+	r.record(o, Record{Text: o.attempt.step, Hook: &said})
 	return said, nil
 }
 
@@ -208,28 +190,24 @@ func (r *runner) hook(ctx context.Context, method, path string, command []byte, 
 			err = fmt.Errorf("the order hook: %w", err)
 		}
 	}()
-	target := strings.TrimSuffix(r.Hook, "/") + "/" + path
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(command))
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.Hook, "/")+"/"+path, bytes.NewReader(command))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "billbridge-desk")
-	res, err := r.Client.Do(req)
+	client := http.Client{Transport: r.Transport, Timeout: orderTime}
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(http.MaxBytesReader(nil, res.Body, 1<<16))
 	switch {
-	case err != nil:
-		return err
 	case res.StatusCode/100 != 2:
 		return fmt.Errorf("%s %s: expected HTTP 200 but got: %d", method, path, res.StatusCode)
 	case said == nil:
 		return nil
 	}
-	if err := json.Unmarshal(body, said); err != nil {
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(said); err != nil {
 		return err
 	}
 	if !slices.Contains(hookStates, said.State) {
@@ -266,7 +244,7 @@ func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]b
 				v = to
 			}
 			if what == "odd" {
-				name, v = snake(name), fmt.Sprint(v)
+				name, v = strings.ToLower(upper.ReplaceAllString(name, "_$0")), fmt.Sprint(v)
 			}
 			if v != nil {
 				changed[name] = v
@@ -280,29 +258,5 @@ func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]b
 	}, nil
 }
 
-// snake is the snake_case of a camelCase name.
-func snake(name string) string {
-	var b strings.Builder
-	for _, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(c)
-	}
-	return strings.ToLower(b.String())
-}
-
-// A network carries callbacks. While it is down they do not reach the partner.
-type network struct {
-	next http.RoundTripper
-	down atomic.Bool
-}
-
-var errDown = errors.New("the partner is not reachable")
-
-func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
-	if n.down.Load() {
-		return nil, errDown
-	}
-	return n.next.RoundTrip(r)
-}
+// upper finds the words of a camelCase name.
+var upper = regexp.MustCompile("[A-Z]")
