@@ -55,9 +55,7 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
-	c := Config{
-		Hook: in.Hook, Attempts: in.Attempts, Client: &http.Client{Transport: r.Transport}, Callbacks: r.Transport,
-	}
+	c := Config{Hook: in.Hook, Attempts: in.Attempts, Transport: r.Transport}
 	if err == nil {
 		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}
