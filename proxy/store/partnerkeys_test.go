@@ -222,6 +222,9 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 					if err == nil {
 						_, err = late.Complete(t.Context(), c, store.Succeeded, noon)
 					}
+					if i >= 1000 && errors.Is(err, store.ErrFurtherKey) { // the create of an existing bill holds up no key
+						return
+					}
 					if err != nil {
 						t.Error(err)
 						return
