@@ -294,8 +294,9 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	if form < 0 {
 		return dst
 	}
-	to, message := &t.forms[form], string(appendString(nil, text))
-	return to.endFailure(to.appendOutcome(append(dst, '{'), to.flagIs[0].json, to.codeJSON(t.codeOf(form, code)), message, true))
+	to := &t.forms[form]
+	json, message := to.codeJSON(t.codeOf(form, code)), string(appendString(nil, text))
+	return to.endFailure(to.appendOutcome(append(dst, '{'), to.flagIs[0].json, json, message, true))
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
