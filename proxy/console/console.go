@@ -54,7 +54,6 @@ type Console struct {
 	site   *pages.Site
 	ring   *ring
 	window *window
-	solved solutions
 	texts  texts
 	trying chan struct{} // holds one while the playground works
 

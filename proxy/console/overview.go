@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 // An overviewPage is the data of the page overview.
 type overviewPage struct {
 	Attention []attention
-	Solved    []solved
 	Since     time.Time // when counting began, if that is less than an hour ago; else zero
 	Total     summary
 	Chart     chart
@@ -42,10 +40,6 @@ type attention struct {
 	Text template.HTML
 	Link string // where it can be seen or changed
 	Bad  bool
-
-	key    string // of the text
-	args   []any
-	passes bool // it ends with time: nobody has solved it then
 }
 
 // overview shows the last 60 minutes, and what needs a person.
@@ -73,12 +67,6 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	page.Callbacks = a.callbacks()
 	a.outcomes(page.Total)
 	page.Attention = a.list
-	if r.Context().Err() == nil { // else the store was not asked
-		page.Solved = c.solved.after(c.Now(), a.list, !a.unread)
-	}
-	for i, one := range page.Solved { // in the language of this visitor
-		page.Solved[i].Text = a.text(one.key, one.args)
-	}
 	return show("overview", page)
 }
 
@@ -106,12 +94,10 @@ type attentions struct {
 
 // add adds something that needs a person. key is that of its text; the args are texts, numbers and times.
 func (a *attentions) add(bad bool, id, link, key string, args ...any) {
-	passes := id == "restored" || id == "unknown" || id == "failed"
-	a.list = append(a.list, attention{id, a.text(key, args), link, bad, key, args, passes})
+	a.list = append(a.list, attention{id, a.text(key, args), link, bad})
 }
 
 func (a *attentions) text(key string, args []any) template.HTML {
-	args = slices.Clone(args)
 	for i, arg := range args {
 		if _, isNumber := arg.(int); isNumber {
 			continue
@@ -210,7 +196,9 @@ func (a *attentions) waves() {
 		return
 	}
 	list, err := ask(a.r, o.Waves, operate.WaveFilter{Active: true})
-	a.unread = err != nil
+	if err != nil {
+		a.add(true, "waves", "/waves", "overview.rollout_error", err.Error())
+	}
 	for _, w := range list {
 		link := "/waves/" + w.Name
 		if w.State == store.WavePaused && w.Why.Kind != "" {
