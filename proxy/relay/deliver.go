@@ -50,11 +50,7 @@ func (r *Relay) Run(ctx context.Context) {
 	attempts.Go(func() { r.sweep(ctx) })
 	for ctx.Err() == nil {
 		now := r.now() // the same for Claim and NextDue, so that nothing becomes due between them
-		began, err := r.round(ctx, now, &attempts)
-		if err != nil && ctx.Err() == nil {
-			r.storeLog.Error("callbacks cannot be read from the store", "error", err.Error())
-		}
-		if began > 0 {
+		if began, _ := r.round(ctx, now, &attempts); began > 0 {
 			continue
 		}
 		select {
@@ -106,7 +102,7 @@ func (r *Relay) swept(ctx context.Context, what string, n int, err error) {
 	}
 }
 
-// round claims callbacks that are due and starts an attempt at each.
+// round claims callbacks that are due and starts an attempt at each. An error is counted and logged.
 func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGroup) (int, error) {
 	s := r.current.Load()
 	r.mu.Lock()
@@ -116,9 +112,10 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 		return 0, nil // the end of an attempt wakes us
 	}
 	lease := time.Duration(s.callbacks.Timeout) + leaseSlack
-	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
+	within, cancel := context.WithTimeout(ctx, r.claimWithin)
 	defer cancel()
-	claimed, err := r.store.Claim(ctx, now, lease, free, s.callbacks.PerHost, s.perPartner(), busy)
+	claimed, err := r.store.Claim(within, now, lease, free, s.callbacks.PerHost, s.perPartner(), busy)
+	r.unclaimed(ctx, err)
 	for _, c := range claimed {
 		r.count(c, 1)
 		attempts.Go(func() {
@@ -128,6 +125,14 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 		})
 	}
 	return len(claimed), err
+}
+
+// unclaimed counts and logs an error of a claim, or of the query for the next one, unless the gateway ends.
+func (r *Relay) unclaimed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		r.metrics.unclaimed.Inc()
+		r.storeLog.Error("callbacks cannot be claimed", "error", err.Error())
+	}
 }
 
 // count adds n to the attempts under way.
@@ -148,10 +153,10 @@ func (s *settings) perPartner() int { return max(s.callbacks.PerHost, s.callback
 
 // untilDue is how long to sleep after what was due by now has been claimed.
 func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, r.claimWithin)
+	within, cancel := context.WithTimeout(ctx, r.claimWithin)
 	defer cancel()
-	due, any, err := r.store.NextDue(ctx, now)
-	if err != nil || !any {
+	due, any, err := r.store.NextDue(within, now)
+	if r.unclaimed(ctx, err); err != nil || !any {
 		return lookAgain
 	}
 	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)

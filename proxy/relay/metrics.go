@@ -19,6 +19,7 @@ type metrics struct {
 	attempts, refused, passed, fields     *prometheus.CounterVec
 	repeated, otherForm, keyless, left    *prometheus.CounterVec
 	looks                                 *prometheus.CounterVec // by what they have shown
+	unclaimed                             prometheus.Counter
 
 	relay *Relay
 }
@@ -32,6 +33,8 @@ var (
 	deadDepth  = gauge("dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision.")
 	oldest     = gauge("oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.")
 	missing    = gauge("missing", "Bills whose state has moved without a callback, and for which none was made.")
+	overdue    = prometheus.NewDesc("billbridge_callbacks_overdue_seconds",
+		"For how long an attempt at a callback has been due and was not begun.", nil, nil)
 )
 
 func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
@@ -68,6 +71,10 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
 				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
 	}
+	m.unclaimed = promauto.With(to).NewCounter(prometheus.CounterOpts{
+		Name: "billbridge_callbacks_claims_failed_total",
+		Help: "Claims of callbacks that are due, and queries for the next one, that failed: the store is slow or down.",
+	})
 	m.looks = promauto.With(to).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_callback_reads_total",
 		Help: "Reads of bills whose callback may be lost (callbacks.reconcile), by what they have shown.",
@@ -159,13 +166,22 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- deadDepth
 	to <- oldest
 	to <- missing
+	to <- overdue
 }
 
 // Collect reads the store. While the store is unreachable these series are absent, which an alert can detect.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	stats, err := m.relay.store.Stats(ctx, m.relay.now())
+	now := m.relay.now()
+	if due, _, err := m.relay.store.NextDue(ctx, time.UnixMilli(0)); err == nil {
+		waited := 0.0
+		if !due.IsZero() {
+			waited = max(0, now.Sub(due).Seconds())
+		}
+		to <- prometheus.MustNewConstMetric(overdue, prometheus.GaugeValue, waited)
+	}
+	stats, err := m.relay.store.Stats(ctx, now)
 	if err != nil {
 		return
 	}

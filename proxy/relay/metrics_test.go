@@ -49,6 +49,7 @@ billbridge_callbacks_attempts_total{outcome="internal",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="redirected",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="status",upstream="up"} 2
 billbridge_callbacks_attempts_total{outcome="timeout",upstream="up"} 0
+billbridge_callbacks_claims_failed_total 0
 billbridge_callbacks_dead{upstream="up"} 2
 billbridge_callbacks_delivered_total{upstream="up"} 1
 billbridge_callbacks_died_total{upstream="up"} 2
@@ -65,6 +66,7 @@ billbridge_callbacks_fields_total{field="apprResCd",upstream="up",what="mismatch
 billbridge_callbacks_missing{upstream="up"} 0
 billbridge_callbacks_oldest_waiting_seconds{upstream="up"} 90.25
 billbridge_callbacks_other_form_total{upstream="up"} 0
+billbridge_callbacks_overdue_seconds 90.25
 billbridge_callbacks_passed_total{as="in form",upstream="up"} 1
 billbridge_callbacks_passed_total{as="unrecognised",upstream="up"} 2
 billbridge_callbacks_refused_total{reason="address",upstream="up"} 1

@@ -13,11 +13,12 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A store that does not answer delays the deliverer only for a time limit.
+// A store that does not answer delays the deliverer only for a time limit. The failed claim is counted and logged, and how long the
+// callback has been due.
 func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
-	url := proxytest.Postgres(t)
-	s := newTestRelay(t, setup{form: "v2", store: url})
+	url, clock := proxytest.Postgres(t), newClock()
+	s := newTestRelay(t, setup{form: "v2", store: url, now: clock.now})
 	s.Carry(always(200, documented["v2"]))
 	s.ClaimWithin(50 * time.Millisecond)
 	db, err := sql.Open("pgx", url)
@@ -33,8 +34,13 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 		t.Errorf("%d claimed, %v", n, err)
 	}
 	must(t, tx.Rollback())
+	clock.add(time.Minute)
+	has(t, s.everything(), "\nbillbridge_callbacks_claims_failed_total 1\n", "a failed claim")
+	has(t, s.everything(), "\nbillbridge_callbacks_overdue_seconds 60\n", "the time since it is due")
+	has(t, s.logs.String(), `"msg":"callbacks cannot be claimed"`, "the log")
 	s.ClaimWithin(patience)
 	equal(t, s.round(), 1, "claimed afterwards")
+	has(t, s.everything(), "\nbillbridge_callbacks_overdue_seconds 0\n", "afterwards")
 }
 
 // When its context ends, Run finishes and records the attempts in progress, and begins no other.
