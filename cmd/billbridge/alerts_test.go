@@ -43,8 +43,8 @@ func alertRules(t *testing.T) (file ruleFile, byName map[string]rule) {
 			byName[r.Alert] = r
 		}
 	}
-	if len(byName) < 30 {
-		t.Fatalf("%d alerts: too few were found", len(byName))
+	if len(byName) < 20 || len(byName) > 26 {
+		t.Fatalf("%d alerts: want 20 to 26", len(byName))
 	}
 	return file, byName
 }
@@ -174,7 +174,7 @@ func TestEachAlertHasASectionOfTheRunbook(t *testing.T) {
 	want := map[string]string{}
 	for name, r := range byName {
 		want[name] = r.Labels["severity"]
-		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || r.For == "" || r.Annotations["summary"] == "" {
+		if !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) || r.For == "" || r.Annotations["summary"] == "" {
 			t.Errorf("%s: for, severity or summary are missing: %+v", name, r)
 		}
 		equal(t, r.Annotations["runbook_url"], "https://docs.example.com/billbridge/RUNBOOK.md#"+strings.ToLower(name),
@@ -199,7 +199,7 @@ func TestRunbookNamesPanelsAndMetrics(t *testing.T) {
 		}
 		has(t, dashboard+alerts, name, "which the runbook names")
 	}
-	if len(names) < 10 {
+	if len(names) < 4 {
 		t.Errorf("%d names: too few were found", len(names))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -40,12 +39,10 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
 	}))
 	t.Cleanup(partners.Close)
 	f.partner = partners.URL
-	proxytest.Open(t, "sqlite:"+f.storeFile)
-	execSQL(t, f.storeFile, "UPDATE billbridge_clock SET vouched = "+fmt.Sprint(time.Now().Add(48*time.Hour).UnixMilli()))
 	f.alertGateway = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
-rollout: {old: old, new: new, shadow: {in_flight: 1}}
+rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 1h, 1h]}
 `, f.oldURL, f.newURL, f.storeFile, bridgeURL))
@@ -70,28 +67,10 @@ func (f *rolloutFaults) provoke() {
 	billCall(f.t, f.newURL, "create", "k-shadow", "PAID", "") // the copy that shadow needs
 	must(f.t, f.new.Pay("k-shadow", "PAID"))
 	billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
-	f.new.Fault(sandbox.Fault{Operation: "bill.read", Delay: time.Second, Count: 20})
-	for range 5 {
-		billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
-	}
 	f.old.Fault(sandbox.Fault{Operation: "bill.create", Drop: true})
 	billCall(f.t, f.partners, "create", "k-old", "UNKNOWN", "")
 	f.provokeCallbacks()
-	f.age()
-}
-
-// age makes what the store has older, for the alerts that need hours or days, and adds a wave that the gateway paused.
-func (f *rolloutFaults) age() {
-	const day = 24 * 3_600_000
-	for _, statement := range []string{
-		fmt.Sprint("UPDATE billbridge_stages SET set_at = set_at - ", 15*day, " WHERE stage = 'shadow'"),
-		"UPDATE billbridge_rollout SET revision = revision + 1", // so that the gateway reads the stages again
-		fmt.Sprint("UPDATE billbridge_unknown SET at = at - ", day),
-		fmt.Sprintf(`INSERT INTO billbridge_waves (name, plan, state, why, state_by, since, created)
-			VALUES ('autumn', '{"steps":[{"stage":"shadow"}],"each":"20/h"}', 'paused', '{"kind":"wave_clock"}', 'wave autumn', %[1]d, %[1]d)`, time.Now().UnixMilli()),
-	} {
-		execSQL(f.t, f.storeFile, statement)
-	}
+	execSQL(f.t, f.storeFile, fmt.Sprint("UPDATE billbridge_unknown SET at = at - ", 24*3_600_000))
 }
 
 // addressOf creates a bill, and returns the callback address that the gateway gave the backend.
@@ -126,9 +105,8 @@ func (f *rolloutFaults) provokeCallbacks() {
 	execSQL(f.t, f.storeFile, "UPDATE billbridge_addresses SET missing = created WHERE bill <> ''")
 }
 
-// loseAddress removes an address that the gateway gave out from its store, turns the kill switch on, declares the store as restored, and makes a callback to the address.
+// loseAddress removes an address that the gateway gave out from its store, declares the store as restored, and makes a callback to the address.
 func (f *rolloutFaults) loseAddress() {
-	f.run("rollout", "stop")
 	f.run("rollout", "restored")
 	execSQL(f.t, f.storeFile, "DELETE FROM billbridge_addresses WHERE bill = 'LOST'")
 	gives(f.t, http.StatusServiceUnavailable, "a lost address")(httpCall(f.t, http.MethodPost, f.lost, `{"apikey":"k-old","bill_id":"LOST","appr_state":"F"}`))
