@@ -18,7 +18,6 @@ type connections struct {
 	all      *semaphore.Weighted
 	invented *semaphore.Weighted
 	waiting  prometheus.Gauge
-	waitTime prometheus.Observer
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerConnections // partners with calls, by the hash of the key
@@ -37,7 +36,7 @@ func newConnections(c *config.Upstream, m *metrics) *connections {
 	return &connections{
 		all:      semaphore.NewWeighted(int64(c.Connections)),
 		invented: semaphore.NewWeighted(int64(max(c.Connections-c.PartnerConnections, (c.Connections+1)/2))),
-		waiting:  m.waiting.WithLabelValues(c.Name), waitTime: m.waitTime.WithLabelValues(c.Name),
+		waiting:  m.waiting.WithLabelValues(c.Name),
 		partners: map[uint64]*partnerConnections{},
 		unused: sync.Pool{New: func() any {
 			return &partnerConnections{Weighted: semaphore.NewWeighted(int64(c.PartnerConnections))}
@@ -131,7 +130,7 @@ func (c *connections) leave(s slot) {
 	}
 }
 
-// A wait measures how long a call waits for its connection, a new one or an idle one.
+// A wait is a call that waits for its connection, a new one or an idle one.
 type wait struct {
 	connections *connections // nil after the end
 	began       time.Time
@@ -142,11 +141,10 @@ func (c *connections) startWait(w *wait) {
 	*w = wait{c, time.Now()}
 }
 
-// end records the wait. Only the first call has an effect.
+// end ends the wait. Only the first call has an effect.
 func (w *wait) end() {
 	if w.connections != nil {
 		w.connections.waiting.Dec()
-		w.connections.waitTime.Observe(time.Since(w.began).Seconds())
 		w.connections = nil
 	}
 }

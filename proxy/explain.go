@@ -35,18 +35,15 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	if !billing.AboutBill(operation) || x.call == nil {
 		return nil, nil, nil
 	}
-	count := func(label string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, label).Inc() }
 	identity := billing.IdentityOf(x.call)
 	if !operation.Explain || timeout == 0 || x.state.readOperation == nil ||
 		identity.Partner == "" || identity.Bill == "" {
-		count(notRead)
 		return nil, nil, nil
 	}
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
 	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
-	count(explanationLabels[found])
 	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 	}

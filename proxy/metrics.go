@@ -1,15 +1,12 @@
 package proxy
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
-	"billbridge/translate/billing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -26,10 +23,8 @@ type metrics struct {
 	withoutLink      *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	waiting          *prometheus.GaugeVec
-	waitTime         *prometheus.HistogramVec
 	upstreamErrors   *prometheus.CounterVec
 	extraReplies     *prometheus.CounterVec
-	unknownOutcomes  *prometheus.CounterVec
 	held             prometheus.Gauge
 	limited          *prometheus.CounterVec
 	breakerState     *prometheus.GaugeVec
@@ -78,8 +73,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		"Bills that were created for clients of the other form, with a reply that has no link.", "upstream")
 	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
 	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
-	m.waitTime = histogram("upstream_wait_seconds",
-		"Time that a call waited for a connection to an upstream, including the time to open it.", "upstream")
 	m.upstreamErrors = counter("upstream_errors_total",
 		"Calls without a valid reply from an upstream.", "upstream", "reason")
 	m.extraReplies = counter("upstream_extra_replies_total",
@@ -90,8 +83,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		"State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.", "upstream")
 	m.breakerChanges = counter("upstream_breaker_changes_total",
 		"Changes of the breaker of an upstream, by the new state.", "upstream", "state")
-	m.unknownOutcomes = counter("unknown_outcomes_total",
-		"Writes of bills with an unknown outcome, by the result of the read that followed.", "operation", "shown")
 	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests and large replies use.").WithLabelValues()
 	for _, limit := range limits {
 		m.limited.WithLabelValues(limit)
@@ -159,11 +150,6 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 	if o.Effect == translate.Write {
 		for _, status := range []string{"502", "504"} {
 			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
-		}
-		if billing.AboutBill(o) {
-			for _, label := range append(slices.Collect(maps.Values(explanationLabels)), notRead) {
-				m.unknownOutcomes.WithLabelValues(l.operation, label)
-			}
 		}
 	}
 	for _, reason := range errorReasons {

@@ -95,10 +95,6 @@ billbridge_callbacks_refused_total{reason="store",upstream="UP"} 0
 billbridge_callbacks_passed_total{as="unrecognised",upstream="UP"} 0
 billbridge_rollout_routed_total{reason="probe",upstream="UP"} 0
 billbridge_callbacks_fields_total{field="unknown",upstream="UP",what="dropped"} 0
-billbridge_unknown_outcomes_total{operation="bill.create",shown="not asked"} 0
-billbridge_unknown_outcomes_total{operation="bill.create",shown="unclear"} 0
-billbridge_unknown_outcomes_total{operation="bill.create",shown="visible"} 0
-billbridge_unknown_outcomes_total{operation="bill.create",shown="not visible yet"} 0
 billbridge_rollout_refused_total{reason="store"} 0
 billbridge_rollout_refused_total{reason="barred"} 0
 billbridge_rollout_refused_total{reason="unclear"} 0
@@ -106,7 +102,7 @@ billbridge_reply_mismatches_total{field="bill_id",operation="bill.create",upstre
 billbridge_rollout_doubled_total 0
 billbridge_fields_dropped_total{client="v2",field="bill.pageRedirectUrl",message="request",operation="bill.create"} 0
 billbridge_fields_dropped_total{client="legacy",field="unknown",message="reply",operation="bill.read"} 0
-billbridge_rollout_comparisons_dropped_total{bound="in_flight"} 0
+billbridge_rollout_comparisons_total{class="skipped"} 0
 `
 
 // The counters that alerts use exist from the start, also for an upstream that a reload adds. The number of series is

@@ -157,15 +157,6 @@ func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 }
 
-// notRead is the metric's label if no read was made.
-const notRead = "not asked"
-
-// explanationLabels are the metric's labels for the result of a read after a write without a reply.
-var explanationLabels = map[rollout.ProbeResult]string{
-	rollout.Unclear: "unclear", rollout.Refusing: "unclear",
-	rollout.Absent: "not visible yet", rollout.Present: "visible",
-}
-
 // complete records in the ledger how a call ended.
 func (x *exchange) complete() {
 	span := x.span.Internal("ledger complete")

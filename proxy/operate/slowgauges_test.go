@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -15,19 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The gauges of alerts that come after an hour or two weeks: the kill switch, partners that nobody moves, and outcomes that
-// stay unknown.
+// The gauges of the kill switch, and of outcomes that stay unknown.
 func TestGaugesForSlowAlerts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
-	d := newTestOperator(t, s, separate)
 	registry, now := prometheus.NewRegistry(), noon
 	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	must(t, err)
-	for target, stage := range map[string]string{"a": "shadow", "b": "canary&percent=5", "c": "old"} {
-		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)
-	}
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
 	must(t, s.Prove(ctx, partner.Of("a")))
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
@@ -38,26 +32,23 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	}
 	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
 	must(t, r.RecordProbe(ctx, partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
-	check := func(stopped, unmoved, unclear string) {
+	check := func(stopped, unclear string) {
 		t.Helper()
-		want := "# HELP billbridge_rollout_partners_unmoved Partners in shadow or canary whose stage nobody has changed for 14 days.\n" +
-			"# TYPE billbridge_rollout_partners_unmoved gauge\nbillbridge_rollout_partners_unmoved " + unmoved + "\n" +
-			"# HELP billbridge_rollout_stopped 1 while the kill switch is on, otherwise 0.\n" +
+		want := "# HELP billbridge_rollout_stopped 1 while the kill switch is on, otherwise 0.\n" +
 			"# TYPE billbridge_rollout_stopped gauge\nbillbridge_rollout_stopped " + stopped + "\n"
 		want += "# HELP billbridge_rollout_unknown_outcomes Writes of bills whose outcome is unknown (state unknown), and those of them that " +
 			"the reads of the first hour have not resolved (state unclear).\n# TYPE billbridge_rollout_unknown_outcomes gauge\n" +
 			"billbridge_rollout_unknown_outcomes{state=\"unclear\"} " + unclear + "\nbillbridge_rollout_unknown_outcomes{state=\"unknown\"} 2\n"
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_stopped", "billbridge_rollout_partners_unmoved",
-			"billbridge_rollout_unknown_outcomes"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_stopped", "billbridge_rollout_unknown_outcomes"); err != nil {
 			t.Error(err)
 		}
 	}
 	must(t, r.SetGauges(ctx))
-	check("0", "0", "0")
+	check("0", "0")
 	now = noon.Add(15 * 24 * time.Hour)
 	must(t, s.Change(ctx, store.Change{Action: store.Stopped, By: "anna", At: now}))
 	must(t, r.SetGauges(ctx))
-	check("1", "2", "1")
+	check("1", "1")
 	// A write that the ledger does not take is counted: it is in no list.
 	fails(t, "", "the write was recorded")(r.RecordUnknown(ctx, rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil))
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
@@ -76,5 +67,5 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	if r.SetGauges(ctx) == nil {
 		t.Error("the store was read")
 	}
-	check("1", "2", "1")
+	check("1", "1")
 }

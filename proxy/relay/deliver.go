@@ -195,7 +195,6 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	case store.Delivered:
 		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
 	case store.Dead:
-		r.metrics.died.WithLabelValues(c.Upstream).Inc()
 		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID,
 			"upstream", c.Upstream, "partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", e.Outcome)
 	}

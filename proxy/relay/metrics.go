@@ -15,11 +15,10 @@ import (
 
 // metrics have the upstream as a label, never the partner, so that their number is bounded by the config.
 type metrics struct {
-	accepted, delivered, died, superseded *prometheus.CounterVec
-	attempts, refused, passed, fields     *prometheus.CounterVec
-	repeated, otherForm, keyless, left    *prometheus.CounterVec
-	looks                                 *prometheus.CounterVec // by what they have shown
-	unclaimed                             prometheus.Counter
+	accepted, repeated, delivered, superseded *prometheus.CounterVec
+	attempts, refused, passed, fields         *prometheus.CounterVec
+	looks                                     *prometheus.CounterVec // by what they have shown
+	unclaimed                                 prometheus.Counter
 
 	relay *Relay
 }
@@ -49,7 +48,6 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 		repeated: counter("repeated",
 			"Callbacks that an upstream sent again, acknowledged without a second delivery."),
 		delivered: counter("delivered", "Callbacks that were delivered."),
-		died:      counter("died", "Callbacks that failed: no more attempts are made."),
 		superseded: counter("superseded",
 			"Callbacks that partners answered without a success, and that ended for a newer one of their bill."),
 		attempts: counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
@@ -58,15 +56,6 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 				"be an attack.", "reason"),
 		passed: counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form "+
 			"(application/x-www-form-urlencoded), or not recognised by the table.", "as"),
-		otherForm: counter("other_form",
-			"Callbacks that are not in the form of their upstream: translated for partners that use "+
-				"the form of the upstream, otherwise passed."),
-		keyless: counter("without_key",
-			"Callbacks that were stored although their body has no partner's key: only the address "+
-				"identifies the partner."),
-		left: counter("addresses_left",
-			"Bills and registrations whose callback address is never called and was sent unchanged "+
-				"(callbacks.invalid_address: leave)."),
 		fields: counter("fields",
 			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
 				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
@@ -98,9 +87,7 @@ var refusals = []string{
 // of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
 	m.knowDelivery(upstream)
-	for _, c := range []*prometheus.CounterVec{
-		m.accepted, m.repeated, m.superseded, m.otherForm, m.keyless, m.left,
-	} {
+	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.superseded} {
 		c.WithLabelValues(upstream)
 	}
 	for _, reason := range refusals {
@@ -130,7 +117,6 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 // knowDelivery is know for what is only delivered, such as events.
 func (m *metrics) knowDelivery(upstream string) {
 	m.delivered.WithLabelValues(upstream)
-	m.died.WithLabelValues(upstream)
 	for _, outcome := range outcomes {
 		m.attempts.WithLabelValues(upstream, outcome)
 	}
@@ -140,9 +126,6 @@ func (m *metrics) knowDelivery(upstream string) {
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
-	}
-	if n.OtherForm {
-		m.otherForm.WithLabelValues(upstream).Inc()
 	}
 	m.report(upstream, &n.Report)
 }

@@ -38,7 +38,6 @@ billbridge_callback_reads_total{shown="moved"} 0
 billbridge_callback_reads_total{shown="unchanged"} 0
 billbridge_callback_reads_total{shown="unclear"} 0
 billbridge_callbacks_accepted_total{upstream="up"} 4
-billbridge_callbacks_addresses_left_total{upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="address",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="answer",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="connection",upstream="up"} 0
@@ -52,7 +51,6 @@ billbridge_callbacks_attempts_total{outcome="timeout",upstream="up"} 0
 billbridge_callbacks_claims_failed_total 0
 billbridge_callbacks_dead{upstream="up"} 2
 billbridge_callbacks_delivered_total{upstream="up"} 1
-billbridge_callbacks_died_total{upstream="up"} 2
 billbridge_callbacks_fields_total{field="apprAcquirerCd",upstream="up",what="mismatched"} 1
 billbridge_callbacks_fields_total{field="apprAcquirerNm",upstream="up",what="mismatched"} 1
 billbridge_callbacks_fields_total{field="apprCashIssuanceNumber",upstream="up",what="mismatched"} 1
@@ -65,7 +63,6 @@ billbridge_callbacks_fields_total{field="apprOriginNum",upstream="up",what="mism
 billbridge_callbacks_fields_total{field="apprResCd",upstream="up",what="mismatched"} 1
 billbridge_callbacks_missing{upstream="up"} 0
 billbridge_callbacks_oldest_waiting_seconds{upstream="up"} 90.25
-billbridge_callbacks_other_form_total{upstream="up"} 0
 billbridge_callbacks_overdue_seconds 90.25
 billbridge_callbacks_passed_total{as="in form",upstream="up"} 1
 billbridge_callbacks_passed_total{as="unrecognised",upstream="up"} 2
@@ -78,7 +75,6 @@ billbridge_callbacks_refused_total{reason="unknown_address",upstream="none"} 1
 billbridge_callbacks_repeated_total{upstream="up"} 1
 billbridge_callbacks_superseded_total{upstream="up"} 0
 billbridge_callbacks_waiting{upstream="up"} 1
-billbridge_callbacks_without_key_total{upstream="up"} 2
 `
 	var got strings.Builder
 	for line := range strings.Lines(s.everything()) { // but for what has not happened

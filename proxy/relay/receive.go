@@ -188,9 +188,6 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if words := notice.Report.Words; words != nil {
 		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
 	}
-	if len(notice.Values[billing.Partner]) == 0 {
-		r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
-	}
 	in.trace(req, c)
 	r.Wake()
 	return nil

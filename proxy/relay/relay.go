@@ -150,7 +150,6 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	}
 	if _, err := s.guard.check(a.URL); err != nil {
 		if s.callbacks.InvalidAddress == config.LeaveInvalid {
-			r.metrics.left.WithLabelValues(a.Upstream).Inc()
 			r.log.Warn("a callback address that is never called from here was sent unchanged", "upstream", a.Upstream,
 				"partner", a.Partner.Short(), "operation", a.Operation, "reason", err.Error())
 			return a.URL, nil

@@ -66,7 +66,7 @@ func TestR31_DefaultSchedule(t *testing.T) {
 	if least > 0.95 || most < 1.05 {
 		t.Errorf("gaps are %.3f to %.3f of the schedule's", least, most)
 	}
-	s.counts("billbridge_callbacks_died_total", `{upstream="up"} 20`)
+	s.counts("billbridge_callbacks_dead", `{upstream="up"} 20`)
 	s.counts("billbridge_callbacks_attempts_total", `{outcome="status",upstream="up"} 200`)
 }
 

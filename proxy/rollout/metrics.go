@@ -17,7 +17,7 @@ type metrics struct {
 	routed, refused    *prometheus.CounterVec
 	doubled            prometheus.Counter
 	begun              prometheus.Gauge
-	stopped, unmoved   prometheus.Gauge
+	stopped            prometheus.Gauge
 	unknown            *prometheus.GaugeVec
 	reads              *prometheus.CounterVec
 	unrecorded         prometheus.Counter
@@ -49,8 +49,6 @@ func newMetrics(to prometheus.Registerer) *metrics {
 			"0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
 				"that the ledger does not know. Otherwise 1.").WithLabelValues(),
 		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
-		unmoved: gauge("partners_unmoved",
-			"Partners in shadow or canary whose stage nobody has changed for 14 days.").WithLabelValues(),
 		unknown: gauge("unknown_outcomes",
 			"Writes of bills whose outcome is unknown (state unknown), and those of them that the reads of the first "+
 				"hour have not resolved (state unclear).", "state"),
@@ -127,9 +125,6 @@ func (r *Router) SetWaves(all []store.Wave) {
 	set(r.metrics.waves, waveStates, numbers)
 }
 
-// unmovedAfter is how long a partner can stay in shadow or canary before an alert reminds of it.
-const unmovedAfter = 14 * 24 * time.Hour
-
 // SetGauges sets the gauges. Each replica has those of all partners.
 func (r *Router) SetGauges(ctx context.Context) error {
 	counted, err := r.counts.Of(ctx, "")
@@ -170,14 +165,7 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		partners[stage.Partner] = true
 	}
 	delete(partners, "") // the default
-	unmoved := 0.0
-	for _, s := range decided.Stages {
-		if (s.Stage == string(StageShadow) || s.Stage == string(StageCanary)) && r.now().Sub(s.At) > unmovedAfter {
-			unmoved++
-		}
-	}
 	r.metrics.stopped.Set(map[bool]float64{false: 1}[decided.Stopped.At.IsZero()])
-	r.metrics.unmoved.Set(unmoved)
 	staged, at := map[Stage]float64{}, r.current.Load().Positions(decided)
 	for id := range partners {
 		staged[at(id).Stage]++

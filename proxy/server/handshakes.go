@@ -19,7 +19,6 @@ import (
 	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // handshakeReasons are texts in the errors of crypto/tls, and the reasons that they stand for.
@@ -36,7 +35,6 @@ var handshakeReasons = map[string]string{
 type serverErrors struct {
 	log        *slog.Logger
 	handshakes *prometheus.CounterVec
-	rest       prometheus.Counter
 
 	// perSource are loggers that write one line a minute. A source address always has the same one.
 	perSource [pages.MaxGuessers]*slog.Logger
@@ -52,9 +50,6 @@ func newServerErrors(log *slog.Logger, registry prometheus.Registerer) *serverEr
 	e.handshakes = counters(registry, "billbridge_tls_handshake_failures_total",
 		"TLS handshakes that failed. A connection that is closed before the first message does not count.",
 		"reason", slices.Collect(maps.Values(handshakeReasons))...)
-	e.rest = promauto.With(registry).NewCounter(prometheus.CounterOpts{
-		Name: "billbridge_server_errors_total", Help: "Errors of the HTTP servers that no other metric counts.",
-	})
 	return e
 }
 
@@ -101,7 +96,6 @@ func (e *serverErrors) Write(message []byte) (int, error) {
 	case strings.HasPrefix(text, "http: Accept error: "): // at most twice a second at first, later once
 		e.log.Error("no connection can be accepted", "error", text)
 	default:
-		e.rest.Inc()
 		e.log.Debug(text)
 	}
 	return len(message), nil

@@ -53,7 +53,7 @@ func TestErrorsOfTheServerAreLoggedOrCounted(t *testing.T) {
 			t.Errorf("no %s in %s", want, got)
 		}
 	}
-	if strings.Contains(got, "canary") || strings.Count(got, "\n") != 2 || testutil.ToFloat64(e.rest) != 1 {
-		t.Errorf("%v, %s", testutil.ToFloat64(e.rest), got)
+	if strings.Contains(got, "canary") || strings.Count(got, "\n") != 2 {
+		t.Error(got)
 	}
 }

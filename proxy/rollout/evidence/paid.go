@@ -55,7 +55,7 @@ func (s *Shadow) CheckPaid(c Checked, paid Answer) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	made, ok := s.unpaid[key]
-	if !ok || s.take(held) != "" {
+	if !ok || !s.take(held) {
 		return false
 	}
 	delete(s.unpaid, key)

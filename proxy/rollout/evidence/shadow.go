@@ -24,11 +24,10 @@ import (
 // A Shadow compares the answers of both backends to the same calls, in the background: no call waits for it, and it
 // changes nothing. It is safe for concurrent use.
 type Shadow struct {
-	counts  *Counts
-	log     *slog.Logger
-	done    *prometheus.CounterVec
-	read    *prometheus.CounterVec
-	dropped *prometheus.CounterVec
+	counts *Counts
+	log    *slog.Logger
+	done   *prometheus.CounterVec
+	read   *prometheus.CounterVec
 
 	mu       sync.Mutex
 	config   config.Shadow
@@ -71,19 +70,17 @@ func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *s
 		counts: counts, log: log, config: c,
 		done: counter("comparisons", "Comparisons of the answers of both backends, by result.", "class"),
 		read: counter("read_backs", "Reads of canary bills after their create, by result.", "class"),
-		dropped: counter("comparisons_dropped",
-			"Comparisons and reads that were skipped, by the limit that was reached.", "bound"),
 	}
-	for _, class := range classes {
+	for _, class := range append(slices.Clone(classes), skipped) {
 		s.done.WithLabelValues(string(class))
 		s.read.WithLabelValues(string(class))
-	}
-	for _, bound := range []string{"in_flight", "bytes", "waiting", "closed"} {
-		s.dropped.WithLabelValues(bound)
 	}
 	s.run, s.cancel = context.WithCancel(context.Background())
 	return s
 }
+
+// skipped is the class, in the metrics, of comparisons and reads over a limit, or at the end of the gateway.
+const skipped = "skipped"
 
 // Use replaces the config. Comparisons under way keep the old one.
 func (s *Shadow) Use(c config.Shadow) {
@@ -104,8 +101,8 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	// Other and to Again, and the request in the form of each backend.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
-	if bound := s.take(held); bound != "" {
-		s.dropped.WithLabelValues(bound).Inc()
+	if !s.take(held) {
+		s.done.WithLabelValues(skipped).Inc()
 		return false
 	}
 	// The caller reuses its buffers after its call.
@@ -131,19 +128,14 @@ func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison
 	return result
 }
 
-// take takes a place, or returns the bound that would be exceeded. The lock is held.
-func (s *Shadow) take(held int64) (bound string) {
-	switch {
-	case s.closed:
-		return "closed"
-	case s.inFlight >= s.config.InFlight:
-		return "in_flight"
-	case s.bytes+held > int64(s.config.Bytes):
-		return "bytes"
+// take takes a place, and reports whether there was one. The lock is held.
+func (s *Shadow) take(held int64) bool {
+	if s.closed || s.inFlight >= s.config.InFlight || s.bytes+held > int64(s.config.Bytes) {
+		return false
 	}
 	s.inFlight++
 	s.bytes += held
-	return ""
+	return true
 }
 
 // begin makes a comparison in the background, in a place that was taken, counts its result, and frees the place. The
@@ -203,11 +195,7 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 		s.next()
 		return true
 	}
-	bound := "waiting"
-	if s.closed {
-		bound = "closed"
-	}
-	s.dropped.WithLabelValues(bound).Inc()
+	s.read.WithLabelValues(skipped).Inc()
 	s.counts.Add(c.Partner, c.Operation, unread)
 	return false
 }
@@ -217,7 +205,7 @@ var unread = Comparison{Class: NoAnswer, Succeeded: [2]bool{true, false}, ReadBa
 
 // next begins to read queued bills while there are places. The lock is held.
 func (s *Shadow) next() {
-	for len(s.waiting) > 0 && s.take(mostShown) == "" {
+	for len(s.waiting) > 0 && s.take(mostShown) {
 		c := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		s.begin(mostShown, c.ID, c.At, c.Partner, c.Operation, s.read, func([]string) Comparison {
@@ -288,7 +276,7 @@ func confirm(op *translate.Operation, found Comparison, first, other, again Answ
 func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	s.dropped.WithLabelValues("closed").Add(float64(len(s.waiting)))
+	s.read.WithLabelValues(skipped).Add(float64(len(s.waiting)))
 	for _, c := range s.waiting {
 		s.counts.Add(c.Partner, c.Operation, unread)
 	}

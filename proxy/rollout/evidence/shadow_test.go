@@ -173,10 +173,10 @@ func TestShadowIsBounded(t *testing.T) {
 			taken  int
 			want   string
 		}{
-			{config.Shadow{Rate: 1, InFlight: 3, Bytes: 16 << 20}, 3, "in_flight 14, same 6"},
-			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2 * held}, 2, "bytes 16, same 4"},
-			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2*held - 1}, 1, "bytes 18, same 2"},
-			{config.Shadow{Rate: 1, InFlight: 100, Bytes: held - 1}, 0, "bytes 20"},
+			{config.Shadow{Rate: 1, InFlight: 3, Bytes: 16 << 20}, 3, "same 6, skipped 14"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2 * held}, 2, "same 4, skipped 16"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: 2*held - 1}, 1, "same 2, skipped 18"},
+			{config.Shadow{Rate: 1, InFlight: 100, Bytes: held - 1}, 0, "skipped 20"},
 			{config.Shadow{Rate: 0, InFlight: 100, Bytes: 16 << 20}, 0, ""},
 		} {
 			s := newStage(t, test.config)
@@ -285,7 +285,7 @@ func TestShadowSamples(t *testing.T) {
 func TestReadBacksWait(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
-	for closing, want := range map[bool]string{false: "same 100", true: "closed 70, same 30"} {
+	for closing, want := range map[bool]string{false: "same 100", true: "same 30, skipped 70"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, config.Shadow{Rate: 0, InFlight: 10, Bytes: 16 << 20})
 			var now, most atomic.Int64
