@@ -22,7 +22,7 @@ type Waves struct{ waves }
 
 // NewWaves returns a gateway that makes the steps of waves.
 func NewWaves(o *Operator, gateway string) *Waves {
-	return &Waves{waves{Operator: o, gateway: gateway, next: map[string]time.Time{}, marks: map[string]marks{}}}
+	return &Waves{waves{Operator: o, gateway: gateway, next: map[string]time.Time{}, marks: map[string]marks{}, unread: map[string]string{}}}
 }
 
 // Step makes the steps that can be made now.

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,6 +32,7 @@ type waves struct {
 	changed time.Time            // when the lead was seen to change
 	next    map[string]time.Time // by wave: when it is looked at again
 	marks   map[string]marks     // by wave
+	unread  map[string]string    // by wave: the last line of the log about partners whose evidence cannot be read
 	// of the rollout, from before the waves were read, or after the last step of this gateway
 	revision int64
 }
@@ -53,7 +55,7 @@ func (o *Operator) RunWaves(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil {
 		return
 	}
-	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}, marks: map[string]marks{}}
+	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}, marks: map[string]marks{}, unread: map[string]string{}}
 	rollout.Every(ctx, leadEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
 	if w.lead.Holder == w.gateway {
 		end, cancel := withNewTimeout(ctx)
@@ -143,6 +145,7 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 	if err != nil {
 		return err
 	}
+	w.tellUnread(view)
 	if view.Pause.Kind != "" && one.State == store.WaveRunning {
 		paused := store.Wave{
 			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: view.Pause.Stored(),
@@ -155,13 +158,11 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 		return nil
 	}
 	back := view.Back()
-	for _, r := range back {
-		if err := w.make(ctx, &view, r, false); err != nil {
-			return err
-		}
+	for _, r := range back { // an error of one partner holds up no other
+		err = errors.Join(err, w.make(ctx, &view, r, false))
 	}
 	if len(back) > 0 { // what is left depends on the new stages
-		return nil
+		return err
 	}
 	if view.Finished() {
 		end := store.Wave{
@@ -173,6 +174,23 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 		return w.make(ctx, &view, forward, true)
 	}
 	return nil
+}
+
+// tellUnread logs once which partners of a wave are held up because their evidence cannot be read.
+func (w *waves) tellUnread(v wave.View) {
+	var names []string
+	var first error
+	for _, r := range v.Rows {
+		if r.Unread != nil {
+			names, first = append(names, r.Partner.Short()), cmp.Or(first, r.Unread)
+		}
+	}
+	is := fmt.Sprint(names)
+	if is != w.unread[v.Name] && first != nil {
+		w.Logger.Error("the evidence of partners of a wave cannot be read: it makes no step forward with them",
+			"wave", v.Name, "partners", cut(is), "first", first.Error())
+	}
+	w.unread[v.Name] = is
 }
 
 // calls returns the calls of the partners of a wave: at the old backend of a day, and at the new one since a mark.

@@ -250,16 +250,15 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	}
 	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
 	for _, w := range all {
-		plan, err := wave.Read(w.Plan)
-		if err != nil {
-			return nil, err
-		}
 		partners, err := o.Store.WavePartners(ctx, w.Name)
 		if err != nil {
 			return nil, err
 		}
-		view := wave.Positions(plan, w, partners, facts)
-		infos = append(infos, o.waveInfo(view, 0, 0))
+		plan, unread := wave.Read(w.Plan)
+		if unread != nil { // the other waves are listed
+			w.Why = evidence.Say("unchecked", unread).Stored()
+		}
+		infos = append(infos, o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0))
 	}
 	return infos, nil
 }

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 )
 
 // A testWave is an operator with a wave.
@@ -218,4 +220,37 @@ func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
 		fails(t, "wave aaa: ")(0, w.runs.Step(t.Context()))
 	}
 	w.stages("canary 10 %", "k")
+	all := answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves?active=true")
+	if len(all) != 2 || all[0].Number+all[1].Number != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// What cannot be read of one partner holds up that partner: the others make their steps, and what is counted of them is
+// stored. Only a count that may have an exact field that differs holds up the steps forward of all. The log has it once.
+func TestUnreadableEvidenceOfOnePartner(t *testing.T) {
+	t.Parallel()
+	for marked, reached := range map[bool]string{false: "canary 50 %", true: "canary 10 %"} {
+		t.Run(fmt.Sprint("marked ", marked), func(t *testing.T) {
+			t.Parallel()
+			w := newWave(t, proxytest.Open(t, "memory:"), "", "k", "l", "m")
+			for range 3 {
+				w.after(time.Minute)
+			}
+			w.stages("canary 10 %, canary 10 %, canary 10 %", "k", "l", "m")
+			operations := w.Config().Table.Operations()
+			create := operations[slices.IndexFunc(operations, func(o *translate.Operation) bool { return o.Name == "bill.create" })]
+			broken := []store.Counts{{Partner: partner.Of("l"), Operation: create.Name, Data: []byte("no JSON"), Marked: marked}}
+			works(t)(w.store.AddCounts(t.Context(), create.Version(), broken, noon, func(_, more []byte) ([]byte, error) { return more, nil }))
+			w.proves("l") // is added to what cannot be read
+			w.after(time.Hour)
+			w.after(time.Minute)
+			w.after(time.Minute)
+			w.stages(reached+", canary 10 %, "+reached, "k", "l", "m")
+			w.fails("m")
+			w.after(time.Minute)
+			w.stages(reached+", canary 10 %, old", "k", "l", "m")
+			equal(t, strings.Count(w.logs.String(), "makes no step forward with them"), 1, w.logs.String())
+		})
+	}
 }

@@ -60,20 +60,21 @@ func (o *Operator) waveView(
 		}
 		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
+	var of []partner.ID
 	if len(page) <= fewPartners {
-		facts.Of = map[partner.ID]bool{}
+		facts.Of, of = map[partner.ID]bool{}, []partner.ID{}
 		for _, one := range page {
-			facts.Of[one.Partner] = true
+			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
-		facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
-			return o.Rollout.Counts().OfThese(ctx, slices.Collect(maps.Keys(facts.Of)))
-		})
 	}
+	facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
+		return o.Rollout.Counts().OfThese(ctx, of)
+	})
 	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
 	if err != nil {
 		return v, err
 	}
-	return wave.Look(plan, w, partners, facts)
+	return wave.Look(plan, w, partners, facts), nil
 }
 
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.

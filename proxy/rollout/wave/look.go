@@ -49,6 +49,7 @@ type Row struct {
 	Waits  evidence.Note
 	Ruling evidence.Ruling          // of the verdicts that the next step needs; "" if it needs none
 	Failed []evidence.Verdict       // that are FAIL
+	Unread error                    // why there may be more: no step forward is made
 	Stays  time.Time                // until when it stays in its stage
 	Blocks []rollout.BlockingReason // against the next step; none of a partner that waits for a person
 }
@@ -72,18 +73,16 @@ func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rol
 	return v
 }
 
-// Look returns what the partners of a wave wait for.
-func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v View, err error) {
-	v = Positions(plan, w, partners, facts.Facts)
+// Look returns what the partners of a wave wait for. What cannot be read of one holds up that one.
+func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) View {
+	v := Positions(plan, w, partners, facts.Facts)
 	v.Revision, v.Facts = facts.Decided.Revision, facts
 	var left []waiting
 	for i := range v.Rows {
 		row := &v.Rows[i]
 		looks := facts.Of == nil || facts.Of[row.Partner]
 		if looks {
-			if row.Failed, err = facts.Failed(row.Partner); err != nil {
-				return v, err
-			}
+			row.Failed, row.Unread = facts.Failed(row.Partner)
 		}
 		if len(row.Failed) > 0 && row.Waits.Kind == "" {
 			row.Waits = evidence.Say("wave_failed", row.Failed)
@@ -94,13 +93,16 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v
 		left = append(left, waiting{len(plan.Steps) - slices.Index(plan.Steps, row.Next), row.Stays})
 		if looks {
 			row.Blocks = facts.Against(v.move(*row, row.Next))
+			if row.Unread != nil && len(row.Blocks) == 0 { // as before shadow, which needs no verdict
+				row.Blocks = []rollout.BlockingReason{{Kind: rollout.Unchecked, Text: evidence.Say("unchecked", row.Unread)}}
+			}
 			row.Ruling = facts.Ruling(v.move(*row, row.Next), row.Blocks)
 		}
 	}
 	v.Ends = plan.best(facts.Now, w.Stepped, left)
 	v.hold()
-	err = v.pause()
-	return v, err
+	v.pause()
+	return v
 }
 
 // ByWave is who makes the steps of a wave, in the audit log.
@@ -160,11 +162,8 @@ const (
 func failed(s store.Sums) float64 { return float64(s.Failed) / float64(max(s.Calls, 1)) }
 
 // pause sets why the wave must pause until a person resumes it.
-func (v *View) pause() error {
-	money, err := v.Facts.Money()
-	if err != nil {
-		return err
-	}
+func (v *View) pause() {
+	money := v.Facts.Money()
 	d, before, after := v.Facts.Decided, v.Facts.Calls[evidence.Old], v.Facts.Calls[evidence.New]
 	comparable := before.Calls >= guardCalls && after.Calls >= guardCalls
 	held := 0
@@ -191,7 +190,6 @@ func (v *View) pause() error {
 	case comparable && after.P99() > max(guardP99, time.Duration(float64(before.P99())**v.Plan.Slower)):
 		v.Pause = evidence.Say("wave_slower", after.P99(), before.P99())
 	}
-	return nil
 }
 
 // Due returns when a step forward that is made now counts as made: when the pace allowed it, if that is not longer ago
