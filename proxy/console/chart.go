@@ -101,18 +101,6 @@ func chartOf(s *summary) chart {
 	return c.draw(partOfAll, points, numbers)
 }
 
-// historyOf returns the chart of the steps of a wave.
-func historyOf(steps []operate.StepsAt, zone *time.Location) chart {
-	var points []point
-	for _, one := range steps {
-		points = append(points, share(one.At.In(zone).Format(time.RFC3339), one.Forward+one.Back, one.Back))
-	}
-	c := chart{Label: "waves.history", Title: "waves.history.column", Ago: map[time.Duration]string{
-		time.Minute: "overview.ago", time.Hour: "partner.hours.ago", 24 * time.Hour: "waves.days.ago",
-	}[steps[1].At.Sub(steps[0].At)]}
-	return c.draw(partOfAll, points, numbers)
-}
-
 // partnerHours are the calls of a partner in the last hours.
 type partnerHours struct {
 	Sums   [2]store.Sums // by backend
