@@ -68,11 +68,6 @@ func (w *testWave) stages(want string, keys ...string) {
 	equal(w.t, strings.Join(got, ", "), want, "the stages")
 }
 
-func (w *testWave) info() operate.WaveInfo {
-	w.t.Helper()
-	return answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn")
-}
-
 // fails gives a partner a verdict FAIL that is not about an exact field.
 func (w *testWave) fails(key string) {
 	for i := range 100 {
