@@ -35,7 +35,7 @@ store: {url: "sqlite:%s"}
 		var err error
 		proxytest.Eventually(t, func() bool {
 			p.admin("GET", "/rollout/report") // stores what was counted
-			all, err = s.BackendSums(t.Context(), nil, time.Now().Add(-2*time.Hour))
+			all, err = s.BackendSums(t.Context(), time.Now().Add(-2*time.Hour))
 			must(t, err)
 			return all[of].Calls >= calls
 		}, func() string { return fmt.Sprint(all) })

@@ -5,20 +5,19 @@ import (
 	"net/url"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/wave"
 
 	"github.com/alecthomas/kong"
 )
 
 type waveCommand struct {
-	Create   waveCreate `cmd:"" help:"Start a wave: it moves its partners, one step at a time, and only when nothing blocks the step."`
-	List     waveList   `cmd:"" help:"List the waves, the last one first."`
-	Show     waveShow   `cmd:"" help:"Show a wave, and what each of its partners waits for."`
-	Pause    waveChange `cmd:"" help:"Make no steps forward until the wave is resumed. Partners with a verdict FAIL are still taken back."`
-	Resume   waveResume `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner again that was taken back, or that a person has moved."`
-	Stop     waveChange `cmd:"" help:"End a wave. Its partners stay where they are."`
-	Rollback waveChange `cmd:"" help:"Take the partners of a wave back to the stages that they had before it, and end it."`
+	Create   waveCreate   `cmd:"" help:"Start a wave: it moves its partners, one step at a time, and only when nothing blocks the step."`
+	List     waveList     `cmd:"" help:"List the waves, the last one first."`
+	Show     waveShow     `cmd:"" help:"Show a wave, and what each of its partners waits for."`
+	Pause    waveChange   `cmd:"" help:"Make no steps forward until the wave is resumed. Partners with a verdict FAIL are still taken back."`
+	Resume   waveResume   `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner again that was taken back, or that a person has moved."`
+	Stop     waveChange   `cmd:"" help:"End a wave. Its partners stay where they are."`
+	Rollback waveRollback `cmd:"" help:"Take the partners of a wave back to the stages that they had before it, and end it."`
 }
 
 // wavePath is where the admin listener has the waves.
@@ -34,43 +33,29 @@ func (n waveNamed) path() string { return wavePath + "/" + url.PathEscape(n.Name
 type waveCreate struct {
 	decisionFlags
 	waveNamed
-	From  given         `placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
-	Stage rollout.Stage `placeholder:"STAGE" help:"The partners that are in this stage and in no other wave, instead of --from."`
-	Max   *int          `placeholder:"N" help:"The maximum number of partners."`
+	From given `required:"" placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
 	planFlags
-	To     rollout.Stage `placeholder:"STAGE" help:"drained: this stage too, after these steps."`
-	DryRun bool          `help:"Print the path of each partner, what it would wait for now, and the earliest end of the wave, and start nothing."`
+	DryRun bool `help:"Print the path of each partner and what it would wait for now, and start nothing."`
 }
 
 // planFlags are the fields of wave.Plan.
 type planFlags struct {
-	Steps    wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
-	Stay     wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
-	Each     wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
-	Window   wave.Window   `placeholder:"WINDOW" help:"The days and times of steps forward, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
-	Held     *int          `placeholder:"N" help:"The largest number of partners that may be taken back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
-	Failures *float64      `placeholder:"POINTS" help:"The wave pauses if the failure rate of its partners at the new backend is higher than at the old one by more percentage points than this. If omitted: 1."`
-	Slower   *float64      `placeholder:"FACTOR" help:"The wave pauses if the p99 of its partners at the new backend is above 500ms, and more than this factor times that of the old one. If omitted: 2."`
-	Unknown  *int          `placeholder:"N" help:"The wave pauses if more writes of its partners than this have an unknown outcome at the new backend. If omitted: 5."`
+	Steps wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
+	Stay  wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
+	Each  wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
 }
 
 // Run starts the wave, or shows what it would do.
 func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
-		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, To: c.To, Stage: c.Stage, Most: c.Max,
-		Plan: wave.Plan(c.planFlags),
+		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, Plan: wave.Plan(c.planFlags),
 	}
-	if (c.From == "") == (c.Stage == "") {
-		return usageError("give one of --from and --stage")
+	lines, err := linesIn(c.From, c.in)
+	if err != nil {
+		return err
 	}
-	if c.From != "" {
-		lines, err := linesIn(c.From, c.in)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			order.Partners += reference(given(line.text)) + "\n"
-		}
+	for _, line := range lines {
+		order.Partners += reference(given(line.text)) + "\n"
 	}
 	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
 }
@@ -130,4 +115,17 @@ func (c *waveResume) Run(ctx context.Context, one operate.PartnerRef) error {
 		return c.changeWave(ctx, "resume")
 	}
 	return c.showPosted(ctx, c.path()+"/release", "release", &operate.Change{}, one)
+}
+
+type waveRollback struct {
+	waveChange
+	DryRun bool `help:"Print the steps back and what blocks them, and change nothing."`
+}
+
+// Run takes the partners of a wave back, or shows that.
+func (c *waveRollback) Run(ctx context.Context) error {
+	if !c.DryRun {
+		return c.changeWave(ctx, "rollback")
+	}
+	return c.showPosted(ctx, c.path()+"/rollback", "wave", &operate.WaveInfo{}, operate.WaveChange{Preview: true})
 }

@@ -64,10 +64,10 @@ func TestWavesUnderFaults(t *testing.T) {
 		name     string
 		url      func(testing.TB) string
 		gateways int
-		kill     bool // the gateway that makes the steps, during each fault
+		kill     bool // a gateway that makes steps, during each fault
 	}{
 		{name: "one gateway on SQLite", url: proxytest.SQLite, gateways: 1},
-		{name: "two gateways on PostgreSQL, the leader is killed during each fault", url: proxytest.Postgres, gateways: 2, kill: true},
+		{name: "two gateways on PostgreSQL, one is killed during each fault", url: proxytest.Postgres, gateways: 2, kill: true},
 	} {
 		t.Run(with.name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +227,7 @@ func (r *waveRun) run(f *waveFault, kill bool) string {
 		f.action(r)
 	}
 	if kill {
-		r.killLeader()
+		r.killGateway()
 	}
 	paused := "no"
 	if f.until == nil {
@@ -362,14 +362,14 @@ func (r *waveRun) waves() (all []operate.WaveInfo) {
 	return all
 }
 
-// killLeader kills the gateway that makes the steps, and starts another one.
-func (r *waveRun) killLeader() {
-	const leads = "this gateway makes the steps of waves from now on"
+// killGateway kills the gateway that made the last step, and starts another one.
+func (r *waveRun) killGateway() {
+	const moves = "a wave moved a partner"
 	last, since := -1, ""
-	r.await("a gateway makes the steps", func() bool {
+	r.await("a gateway makes a step", func() bool {
 		for i, g := range r.gateways {
 			for line := range strings.Lines(g.process.all("stderr")) {
-				if strings.Contains(line, leads) && line > since { // begins with the time
+				if strings.Contains(line, moves) && line > since { // begins with the time
 					last, since = i, line
 				}
 			}

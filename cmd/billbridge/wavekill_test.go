@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Two gateways on PostgreSQL have a wave. The one that makes its steps is killed: the other one goes on within seconds, and
-// each partner has made each step once.
+// Two gateways on PostgreSQL have a wave. One that made steps is killed: the other one goes on, and each partner has made
+// each step once.
 func TestWaveGoesOnAtAnotherGateway(t *testing.T) {
 	t.Parallel()
 	url := proxytest.Postgres(t)
@@ -36,11 +36,11 @@ store: {url: %q}
 	}
 	flags := adminFlags{Admin: "http://" + gateways[0].operator}
 	must(t, flags.send(t.Context(), http.MethodPost, wavePath, nil, order))
-	leads := func(g *gateway) bool { return strings.Contains(g.process.all("stderr"), moves) }
+	moved := func(g *gateway) bool { return strings.Contains(g.process.all("stderr"), moves) }
 	var first *gateway
 	proxytest.Eventually(t, func() bool {
 		for _, g := range gateways {
-			if leads(g) {
+			if moved(g) {
 				first = g
 			}
 		}
@@ -57,7 +57,7 @@ store: {url: %q}
 		must(t, flags.get(t.Context(), wavePath+"/autumn", &info))
 		return info.State == store.WaveEnded
 	}, func() string { return fmt.Sprintf("the wave did not end: %+v", info) })
-	if !leads(other) {
+	if !moved(other) {
 		t.Error("the other gateway made no step")
 	}
 	var log []operate.Change

@@ -2,9 +2,7 @@ package console
 
 import (
 	"math"
-	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 )
 
@@ -91,18 +89,6 @@ func chartOf(s *summary) chart {
 		points = append(points, share(minutes-1-i, n, s.FailedPerMinute[i]))
 	}
 	c := chart{Label: "overview.chart", Title: "overview.minute", Ago: "overview.ago"}
-	return c.draw(points)
-}
-
-// historyOf returns the chart of the steps of a wave.
-func historyOf(steps []operate.StepsAt, zone *time.Location) chart {
-	var points []point
-	for _, one := range steps {
-		points = append(points, share(one.At.In(zone).Format(time.RFC3339), one.Forward+one.Back, one.Back))
-	}
-	c := chart{Label: "waves.history", Title: "waves.history.column", Ago: map[time.Duration]string{
-		time.Minute: "overview.ago", time.Hour: "partner.hours.ago", 24 * time.Hour: "waves.days.ago",
-	}[steps[1].At.Sub(steps[0].At)]}
 	return c.draw(points)
 }
 

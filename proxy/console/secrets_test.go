@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 )
 
@@ -22,7 +23,7 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
 	s.fill()
-	s.post("/rollout/waves?by=test&name=autumn&stage=old")
+	s.post("/rollout/waves?by=test&name=autumn&partners=" + partner.ShortOf(clinicKey))
 	secrets := []string{clinicKey, academyKey, customerPhone, customerName, callbackToken, phoneAsBill, sandbox.Hash("BILL-0-v2-0123456789", customerPhone, "20000")}
 	seen, calls := map[string]bool{}, 0
 	var queue []string

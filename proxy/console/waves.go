@@ -16,7 +16,7 @@ import (
 )
 
 // planKeys are the fields of a plan, in the order of the form.
-var planKeys = []string{"steps", "stay", "each", "window", "held", "failures", "slower", "unknown"}
+var planKeys = []string{"steps", "stay", "each"}
 
 // waves shows all waves.
 func (c *Console) waves(r *http.Request) (a answer, err error) {
@@ -30,8 +30,7 @@ func (c *Console) waves(r *http.Request) (a answer, err error) {
 // A newWavePage is the data of the page wave-new: a form, and then what the wave would do.
 type newWavePage struct {
 	Form, Defaults url.Values
-	Keys           []string // of the plan
-	Stages         []rollout.Stage
+	Keys           []string         // of the plan
 	Unnamed        []int            // the lines that name no partner
 	Problem        string           // why there is no wave
 	Changed        bool             // the partners or their stages are no longer those that the visitor has seen
@@ -54,7 +53,7 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	if err := r.ParseForm(); err != nil || slices.ContainsFunc(r.Form["partner"], isWrong) {
 		return a, errForm
 	}
-	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: rollout.Stages}
+	page := newWavePage{Form: r.Form, Keys: planKeys}
 	var plan wave.Plan
 	_ = plan.Complete(slices.Contains(c.stages(), rollout.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
@@ -98,7 +97,6 @@ type wavePage struct {
 	operate.WaveInfo
 	Keys   []string
 	Values url.Values       // of the plan
-	Chart  chart            // of the steps over time
 	Log    []operate.Change // the last steps
 	Action string           // what was done just now
 	This   string           // the address of the page, for refreshes; "" if nothing can change
@@ -125,7 +123,6 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page.Values, _ = operate.Encode(page.Plan)
-	page.Chart = historyOf(page.History, c.zone())
 	if page.State != store.WaveEnded {
 		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
 	}

@@ -88,7 +88,7 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	}
 	var usual [2]store.Sums
 	if o.Store != nil {
-		usual, err = o.Store.BackendSums(ctx, nil, o.Now().Add(-time.Hour).Truncate(time.Hour))
+		usual, err = o.Store.BackendSums(ctx, o.Now().Add(-time.Hour).Truncate(time.Hour))
 	}
 	if err != nil {
 		return c, err

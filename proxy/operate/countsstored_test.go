@@ -169,7 +169,6 @@ func TestHoursCountOnce(t *testing.T) {
 	must(t, there.Router.Close(ctx))
 	early.Calls, early.Took[0] = 5, 5
 	counted(early, late)
-	gives(t, [2]store.Sums{})(s.BackendSums(ctx, []partner.ID{partner.Of("invented")}, hour))
 }
 
 // If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.

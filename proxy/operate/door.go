@@ -43,7 +43,7 @@ import (
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /rollout/waves?active=true                              [Operator.Waves]
-//	POST /rollout/waves?name=&stage=&max=&steps=&stay=&each=&window=&by=&preview=true   [Operator.CreateWave]
+//	POST /rollout/waves?name=&partners=&steps=&stay=&each=&by=&preview=true   [Operator.CreateWave]
 //	GET  /rollout/waves/NAME?after=&limit=                       [Operator.Wave]
 //	POST /rollout/waves/NAME/pause?by=                           [Operator.ChangeWave]; or resume, stop, rollback
 //	POST /rollout/waves/NAME/release?partner=&by=                [Operator.ReleasePartner]

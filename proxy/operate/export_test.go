@@ -21,8 +21,8 @@ func DecodeLike(r *http.Request, like any) (any, error) {
 type Waves struct{ waves }
 
 // NewWaves returns a gateway that makes the steps of waves.
-func NewWaves(o *Operator, gateway string) *Waves {
-	return &Waves{waves{Operator: o, gateway: gateway, next: map[string]time.Time{}, marks: map[string]marks{}}}
+func NewWaves(o *Operator) *Waves {
+	return &Waves{waves{Operator: o, next: map[string]time.Time{}, unread: map[string]string{}}}
 }
 
 // Step makes the steps that can be made now.
@@ -30,9 +30,3 @@ func (w *Waves) Step(ctx context.Context) error {
 	clear(w.next)
 	return w.step(ctx)
 }
-
-// Waited makes it as long since the last beat that was seen.
-func (w *Waves) Waited(d time.Duration) { w.changed = w.changed.Add(-d) }
-
-// Leads reports whether the gateway makes the steps.
-func (w *Waves) Leads() bool { return w.lead.Holder == w.gateway }

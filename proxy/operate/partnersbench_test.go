@@ -70,7 +70,11 @@ func BenchmarkWave(b *testing.B) {
 			must(b, counts.Flush(b.Context()))
 		}
 	}
-	_, err := d.CreateWave(b.Context(), operate.WaveOrder{Author: operate.Author{By: "a"}, WaveName: operate.WaveName{Name: "all"}, Stage: rollout.StageOld})
+	order := operate.WaveOrder{Author: operate.Author{By: "a"}, WaveName: operate.WaveName{Name: "all"}}
+	for i := range partners {
+		order.Partners += hash(fmt.Sprint("key", i)) + "\n"
+	}
+	_, err := d.CreateWave(b.Context(), order)
 	must(b, err)
 	for i := range partners / 20 {
 		m := operate.Move{Stage: rollout.Stages[1+i%4]}

@@ -54,14 +54,6 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
 		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"))
-	// Waves, by their state.
-	r.SetWaves([]store.Wave{{State: store.WaveRunning}, {State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}})
-	r.SetWaves([]store.Wave{{State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}, {State: store.WavePaused, Why: "{}"}})
-	want = "# HELP billbridge_rollout_waves Waves that have not ended, by their state: running, paused (by a person), paused_by_gateway or " +
-		"rolling_back.\n# TYPE billbridge_rollout_waves gauge\nbillbridge_rollout_waves{state=\"paused\"} 1\n" +
-		"billbridge_rollout_waves{state=\"paused_by_gateway\"} 2\nbillbridge_rollout_waves{state=\"rolling_back\"} 0\n" +
-		"billbridge_rollout_waves{state=\"running\"} 0\n"
-	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_waves"))
 	// While the store cannot be read, no alert ends, and none begins again: the gauges stay.
 	must(t, s.Close())
 	if r.SetGauges(ctx) == nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
@@ -24,11 +23,7 @@ type WaveOrder struct {
 	Preview bool `json:"preview,omitzero,string"`
 	WaveName
 	wave.Plan
-	// the last stage, instead of the last one of Steps: a short form for the default steps and drained
-	To       rollout.Stage `json:"to,omitzero"`
-	Partners string        `json:"partners,omitzero"` // references, separated by commas or lines
-	Stage    rollout.Stage `json:"stage,omitzero"`    // instead: the partners that are in this stage
-	Most     *int          `json:"max,omitzero,string"`
+	Partners string `json:"partners,omitzero"` // references, separated by commas or lines
 }
 
 // WaveName names a wave.
@@ -40,7 +35,8 @@ type WaveName struct {
 type WaveChange struct {
 	Author
 	WaveName
-	Do string `json:"do,omitzero"` // one of WaveChanges; a part of the path
+	Do      string `json:"do,omitzero"`             // one of WaveChanges; a part of the path
+	Preview bool   `json:"preview,omitzero,string"` // of rollback: show the steps back, and change nothing
 }
 
 // WaveQuery selects a wave, and a page of its partners.
@@ -68,18 +64,9 @@ type WaveInfo struct {
 
 	Hold     evidence.Note `json:"hold,omitzero"`   // why no step forward is made now; it ends by itself
 	Until    *time.Time    `json:"until,omitempty"` // when Hold ends, if that is known
-	Ends     *time.Time    `json:"ends,omitempty"`  // when the wave can end at the earliest
 	Partners []WaveRow     `json:"partners,omitempty"`
 	Next     int           `json:"next,omitempty"`    // there are more: the value of after for the next page
-	History  []StepsAt     `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
-	Preview  bool          `json:"preview,omitempty"` // nothing was started
-}
-
-// StepsAt are how many steps a wave has made in the interval that begins at a time.
-type StepsAt struct {
-	At      time.Time `json:"at"`
-	Forward int       `json:"forward"`
-	Back    int       `json:"back"`
+	Preview  bool          `json:"preview,omitempty"` // nothing was started or changed
 }
 
 // A WaveCount is the number of partners in a stage.
@@ -119,13 +106,6 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	if err := w.Complete(settings.Config.Comparable()); err != nil {
 		return info, badRequest("%s", err)
 	}
-	switch last := w.Steps[len(w.Steps)-1]; {
-	case w.To == "" || w.To == last.Stage:
-	case w.To != rollout.StageDrained:
-		return info, badRequest("to must be new or drained, as the last of the steps %s, but is %s", w.Steps, w.To)
-	default:
-		w.Steps = append(w.Steps, rollout.Position{Stage: w.To})
-	}
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return info, err
@@ -142,7 +122,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	one := store.Wave{
 		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
 	}
-	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost, [2]store.Sums{})
+	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost)
 	if err != nil {
 		return info, err
 	}
@@ -167,22 +147,14 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 // wavePartners returns the partners of a new wave, in its order.
 func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
 	refs := strings.FieldsFunc(w.Partners, func(c rune) bool { return c == ',' || c == '\n' })
-	most := listedMost
-	if w.Most != nil {
-		most = *w.Most
-	}
 	taken, err := o.Store.InWaves(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case (len(refs) == 0) == (w.Stage == ""):
-		return nil, badRequest("name the partners of the wave, or give a stage: then it takes those that are in it")
-	case w.Stage != "" && !slices.Contains(rollout.Stages, w.Stage):
-		return nil, badRequest("stage must be one of %v, but is %q", rollout.Stages, w.Stage)
-	case most < 1 || most > listedMost:
-		return nil, badRequest("max must be 1 to %d, but is %d", listedMost, most)
-	case len(refs) > most:
-		return nil, badRequest("a wave has at most %d partners, but %d are given", most, len(refs))
+	case len(refs) == 0:
+		return nil, badRequest("name the partners of the wave")
+	case len(refs) > listedMost:
+		return nil, badRequest("a wave has at most %d partners, but %d are given", listedMost, len(refs))
 	}
 	var ids []partner.ID
 	for i, ref := range refs {
@@ -205,21 +177,6 @@ func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 		ids = append(ids, id)
 	}
 	stages := o.stages(decided)
-	if w.Stage != "" {
-		rows, err := o.partnerRows(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		slices.SortFunc(rows, byName)
-		for _, row := range rows {
-			if row.Stage == w.Stage && taken[row.ID] == "" && len(ids) < most {
-				ids = append(ids, row.ID)
-			}
-		}
-		if len(ids) == 0 {
-			return nil, conflict("No partner outside of other waves is in stage %s.", w.Stage)
-		}
-	}
 	partners := make([]store.WavePartner, len(ids))
 	for i, id := range ids {
 		partners[i].Partner = id
@@ -250,16 +207,15 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	}
 	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
 	for _, w := range all {
-		plan, err := wave.Read(w.Plan)
-		if err != nil {
-			return nil, err
-		}
 		partners, err := o.Store.WavePartners(ctx, w.Name)
 		if err != nil {
 			return nil, err
 		}
-		view := wave.Positions(plan, w, partners, facts)
-		infos = append(infos, o.waveInfo(view, 0, 0))
+		plan, unread := wave.Read(w.Plan)
+		if unread != nil { // the other waves are listed
+			w.Why = evidence.Say("unchecked", unread).Stored()
+		}
+		infos = append(infos, o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0))
 	}
 	return infos, nil
 }
@@ -278,51 +234,9 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, q.After, limit, nil)
-	if err != nil {
-		return info, err
-	}
-	info = o.waveInfo(view, q.After, limit)
-	info.History, err = o.history(ctx, w)
-	return info, err
+	view, err := o.lookAt(ctx, w, q.After, limit)
+	return o.waveInfo(view, q.After, limit), err
 }
-
-// history returns the steps of a wave, of at most HistoryShown intervals: the last ones.
-func (o *Operator) history(ctx context.Context, w store.Wave) ([]StepsAt, error) {
-	end := o.Now()
-	if w.State == store.WaveEnded {
-		end = w.Since
-	}
-	interval := time.Minute
-	for _, longer := range []time.Duration{time.Hour, 24 * time.Hour} {
-		if end.Sub(w.Created) >= HistoryShown*interval {
-			interval = longer
-		}
-	}
-	// The last interval has the end.
-	from := end.Truncate(interval).Add(-(HistoryShown - 1) * interval)
-	counted, err := o.Store.StepCounts(ctx, wave.ByWave(w.Name), from, interval)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]StepsAt, HistoryShown)
-	for i := range all {
-		all[i].At = from.Add(time.Duration(i) * interval)
-	}
-	for _, c := range counted {
-		switch {
-		case c.Interval >= len(all): // of another gateway, whose clock is ahead
-		case c.To == "" || rollout.At(c.To, c.Percent).Before(rollout.At(c.From, c.FromPercent)):
-			all[c.Interval].Back += c.Steps
-		default:
-			all[c.Interval].Forward += c.Steps
-		}
-	}
-	return all, nil
-}
-
-// HistoryShown is the number of intervals of a wave's history.
-const HistoryShown = 60
 
 // wave returns a wave from the store.
 func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
@@ -351,7 +265,10 @@ var WaveChanges = map[string][]store.WaveState{
 
 // ChangeWave makes one of WaveChanges.
 func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
-	if err := cmp.Or(o.needStore(), c.check()); err != nil {
+	if err := o.needStore(); err != nil {
+		return info, err
+	}
+	if err := c.check(); !c.Preview && err != nil {
 		return info, err
 	}
 	w, err := o.wave(ctx, c.WaveName)
@@ -359,9 +276,25 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 		return info, err
 	}
 	to, from := WaveChanges[c.Do][0], WaveChanges[c.Do][1:]
+	switch {
+	case !c.Preview:
+	case to != store.WaveBack:
+		return info, badRequest("only a rollback has a preview")
+	case !slices.Contains(from, w.State):
+		return info, conflict("The wave %s is not %s.", c.Name, either(from))
+	default:
+		w.State = to
+		view, err := o.lookAt(ctx, w, 0, listedMost)
+		if err == nil {
+			view.Rows = view.Back()
+		}
+		info = o.waveInfo(view, 0, listedMost)
+		info.Preview = true
+		return info, err
+	}
 	if to == store.WaveRunning {
 		w.Since = o.Now()
-		view, err := o.lookAt(ctx, w, 0, 0, nil)
+		view, err := o.lookAt(ctx, w, 0, listedMost)
 		switch {
 		case err != nil:
 			return info, err
@@ -381,7 +314,7 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 	if w, err = o.wave(ctx, c.WaveName); err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, 0, 0, nil)
+	view, err := o.lookAt(ctx, w, 0, 0)
 	return o.waveInfo(view, 0, 0), err
 }
 

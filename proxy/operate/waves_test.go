@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 )
 
 // A testWave is an operator with a wave.
@@ -32,7 +34,7 @@ func startWave(w *testWave, more string, keys ...string) *testWave {
 	t := w.t
 	t.Helper()
 	w.Operator.Opened = func(upstream string) bool { return upstream == w.open }
-	w.runs = operate.NewWaves(w.Operator, "one")
+	w.runs = operate.NewWaves(w.Operator)
 	if !strings.Contains(more, "each") {
 		more += "&each=60/h"
 	}
@@ -64,11 +66,6 @@ func (w *testWave) stages(want string, keys ...string) {
 		got = append(got, answers[operate.Status](w.testOperator, "GET", "/rollout?partner="+hash(key)).Partners[0].String())
 	}
 	equal(w.t, strings.Join(got, ", "), want, "the stages")
-}
-
-func (w *testWave) info() operate.WaveInfo {
-	w.t.Helper()
-	return answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn")
 }
 
 // fails gives a partner a verdict FAIL that is not about an exact field.
@@ -104,106 +101,57 @@ func TestWaveMakesNoStepAfterAPersonsDecision(t *testing.T) {
 	}
 }
 
-// hours counts more calls of a partner in this hour: at the old backend 100, of which 1 failed and each took a second,
-// and so many at the new one, of which some failed and each took so many milliseconds.
-func (w *testWave) hours(key string, calls, failed, ms int) {
-	var all []store.Hour
-	for backend, n := range [][3]int{{100, 1, 1000}, {calls, failed, ms}} {
-		h := store.Hour{Partner: partner.Of(key), At: w.Now().Truncate(time.Hour), Backend: backend}
-		for i := range n[0] {
-			h.Observe(i < n[1], time.Duration(n[2])*time.Millisecond)
-		}
-		all = append(all, h)
-	}
-	works(w.t)(w.store.AddHours(w.t.Context(), all))
-}
-
-// The history counts steps by minutes, later by hours and by days, and tells steps back from those forward.
-func TestHistoryOfAWave(t *testing.T) {
+// Each of two gateways looks at a wave before the other one decides: each step is made once, at the pace, and none after
+// a person's pause.
+func TestTwoGatewaysMakeEachStepOnce(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		w := newWave(t, proxytest.Open(t, url), "&each=60/m", "k", "l")
-		history := func() string {
-			steps := w.info().History
-			text := fmt.Sprint(len(steps), " × ", steps[1].At.Sub(steps[0].At), ":")
-			for i, one := range steps {
-				if one.Forward+one.Back > 0 {
-					text += fmt.Sprintf(" %d +%d -%d", i, one.Forward, one.Back)
+		one := newWave(t, proxytest.Open(t, url), "&each=60/m", "k", "l", "m")
+		two := newTestOperator(t, one.store, separate)
+		runs := [2]*operate.Waves{one.runs, operate.NewWaves(two.Operator)}
+		// meanwhile does something when the first gateway has looked at the wave and not decided yet.
+		meanwhile := func(do func()) {
+			t.Helper()
+			one.later.Add(int64(time.Second))
+			two.later.Store(one.later.Load())
+			looked := false
+			one.Operator.Opened = func(string) bool {
+				if !looked {
+					looked = true
+					do()
+				}
+				return false
+			}
+			must(t, runs[0].Step(t.Context()))
+			one.Operator.Opened = func(string) bool { return false }
+		}
+		two.Operator.Opened = func(string) bool { return false }
+		steps := func() string {
+			all := map[string]int{}
+			for _, c := range answers[[]operate.Change](one.testOperator, "GET", "/audit?author=wave+autumn&limit=100") {
+				if c.Action == string(store.Staged) {
+					all[c.Partner]++
 				}
 			}
-			return text
+			return fmt.Sprint(all[hash("k")[:12]], all[hash("l")[:12]], all[hash("m")[:12]])
 		}
-		w.after(0)
-		w.after(time.Minute)
-		w.change("/rollout/stage?by=bob&partner=" + hash("m") + "&stage=old") // no step of the wave
-		w.after(time.Minute)
-		equal(t, history(), "60 × 1m0s: 57 +1 -0 58 +1 -0")
-		w.after(time.Hour)
-		w.fails("l")
-		w.after(time.Second)
-		w.after(time.Hour)
-		equal(t, history(), "60 × 1h0m0s: 57 +2 -0 58 +1 -1 59 +1 -0")
-		w.later.Add(int64(72 * time.Hour))
-		equal(t, history(), "60 × 24h0m0s: 56 +4 -1")
+		meanwhile(func() { must(t, runs[1].Step(t.Context())) })
+		equal(t, steps(), "1 0 0", "both made the first step at once")
+		meanwhile(func() { must(t, runs[1].Step(t.Context())) })
+		equal(t, steps(), "1 1 0", "both made the second step at once")
+		one.fails("l")
+		must(t, one.Router.Counts().Flush(t.Context()))
+		meanwhile(func() { must(t, runs[1].Step(t.Context())) })
+		one.stages("canary 10 %, old, old", "k", "l", "m")
+		equal(t, steps(), "1 2 0", "both took the partner back at once")
+		one.change("/rollout/reset?by=anna&force=verdict&partner=" + hash("l"))
+		answers[operate.WaveInfo](one.testOperator, "POST", "/rollout/waves/autumn/resume?by=bob")
+		meanwhile(func() { answers[operate.WaveInfo](two, "POST", "/rollout/waves/autumn/pause?by=bob") })
+		equal(t, steps(), "1 2 0", "a step was made after a pause")
+		answers[operate.WaveInfo](two, "POST", "/rollout/waves/autumn/resume?by=bob")
+		meanwhile(func() {})
+		equal(t, steps(), "1 2 1", "the gateway makes no step any more")
 	})
-}
-
-// One gateway makes the steps. Another one takes over when it has ended, and the first one then makes none.
-func TestOneGatewayMakesTheSteps(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		ctx := t.Context()
-		w := newWave(t, proxytest.Open(t, url), "&each=60/m", "k", "l")
-		other := operate.NewWaves(w.Operator, "two")
-		w.after(0)
-		must(t, other.Step(ctx))
-		other.Waited(3 * time.Second)
-		must(t, other.Step(ctx))
-		must(t, w.runs.Step(ctx)) // a beat
-		other.Waited(5 * time.Second)
-		must(t, other.Step(ctx))
-		if other.Leads() {
-			t.Error("two took over from a gateway that was at work")
-		}
-		other.Waited(5 * time.Second)
-		must(t, other.Step(ctx))
-		if !other.Leads() {
-			t.Error("two did not take over")
-		}
-		must(t, w.runs.Step(ctx))
-		if w.runs.Leads() {
-			t.Error("one still makes the steps")
-		}
-	})
-}
-
-// A gateway that needs long to look at a wave keeps the lead meanwhile.
-func TestSlowLookKeepsTheLead(t *testing.T) {
-	t.Parallel()
-	s := proxytest.Open(t, "memory:")
-	w := newWave(t, s, "&each=60/m", "k", "l")
-	other := operate.NewWaves(w.Operator, "two")
-	w.after(0)
-	must(t, other.Step(t.Context()))
-	beat := func() int64 {
-		lead, err := s.Lead(t.Context(), "nobody", -1)
-		must(t, err)
-		return lead.Beat
-	}
-	before, looks := beat(), 0
-	w.Operator.Opened = func(string) bool {
-		if looks++; looks == 1 { // by the gateway that leads
-			proxytest.Eventually(t, func() bool { return beat() > before+1 }, func() string { return "no beat of the gateway that looks" })
-			other.Waited(5 * time.Second)
-			must(t, other.Step(t.Context()))
-		}
-		return false
-	}
-	w.after(2 * time.Hour)
-	if other.Leads() || !w.runs.Leads() {
-		t.Error("two took over from a gateway that was at work")
-	}
-	w.stages("canary 50 %, old", "k", "l")
 }
 
 // A wave whose plan cannot be read stops no other wave.
@@ -218,4 +166,37 @@ func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
 		fails(t, "wave aaa: ")(0, w.runs.Step(t.Context()))
 	}
 	w.stages("canary 10 %", "k")
+	all := answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves?active=true")
+	if len(all) != 2 || all[0].Number+all[1].Number != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// What cannot be read of one partner holds up that partner: the others make their steps, and what is counted of them is
+// stored. Only a count that may have an exact field that differs holds up the steps forward of all. The log has it once.
+func TestUnreadableEvidenceOfOnePartner(t *testing.T) {
+	t.Parallel()
+	for marked, reached := range map[bool]string{false: "canary 50 %", true: "canary 10 %"} {
+		t.Run(fmt.Sprint("marked ", marked), func(t *testing.T) {
+			t.Parallel()
+			w := newWave(t, proxytest.Open(t, "memory:"), "", "k", "l", "m")
+			for range 3 {
+				w.after(time.Minute)
+			}
+			w.stages("canary 10 %, canary 10 %, canary 10 %", "k", "l", "m")
+			operations := w.Config().Table.Operations()
+			create := operations[slices.IndexFunc(operations, func(o *translate.Operation) bool { return o.Name == "bill.create" })]
+			broken := []store.Counts{{Partner: partner.Of("l"), Operation: create.Name, Data: []byte("no JSON"), Marked: marked}}
+			works(t)(w.store.AddCounts(t.Context(), create.Version(), broken, noon, func(_, more []byte) ([]byte, error) { return more, nil }))
+			w.proves("l") // is added to what cannot be read
+			w.after(time.Hour)
+			w.after(time.Minute)
+			w.after(time.Minute)
+			w.stages(reached+", canary 10 %, "+reached, "k", "l", "m")
+			w.fails("m")
+			w.after(time.Minute)
+			w.stages(reached+", canary 10 %, old", "k", "l", "m")
+			equal(t, strings.Count(w.logs.String(), "makes no step forward with them"), 1, w.logs.String())
+		})
+	}
 }

@@ -14,25 +14,17 @@ import (
 	"billbridge/proxy/store"
 )
 
-// lookAt returns a wave with what its partners wait for: those of a page, first those that need a person. Whether the
-// new backend is worse knows only the gateway that makes the steps: calls is nil for others.
-func (o *Operator) lookAt(
-	ctx context.Context, w store.Wave, after, limit int,
-	calls func(context.Context, store.Wave, []store.WavePartner) ([2]store.Sums, error),
-) (v wave.View, err error) {
+// lookAt returns a wave with what its partners wait for: those of a page, first those that need a person.
+func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
 	}
 	partners, err := o.Store.WavePartners(ctx, w.Name)
-	var sums [2]store.Sums
-	if err == nil && calls != nil {
-		sums, err = calls(ctx, w, partners)
-	}
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners, after, limit, sums)
+	return o.waveView(ctx, plan, w, partners, after, limit)
 }
 
 // fewPartners is how many partners have their evidence read apart from that of others.
@@ -40,12 +32,9 @@ const fewPartners = 1000
 
 func (o *Operator) waveView(
 	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
-	calls [2]store.Sums,
 ) (v wave.View, err error) {
 	now := o.Now()
-	facts := wave.Facts{
-		Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened, Calls: calls,
-	}
+	facts := wave.Facts{Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened}
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return v, err
@@ -60,20 +49,17 @@ func (o *Operator) waveView(
 		}
 		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
+	var of []partner.ID
 	if len(page) <= fewPartners {
-		facts.Of = map[partner.ID]bool{}
+		facts.Of, of = map[partner.ID]bool{}, []partner.ID{}
 		for _, one := range page {
-			facts.Of[one.Partner] = true
+			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
-		facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
-			return o.Rollout.Counts().OfThese(ctx, slices.Collect(maps.Keys(facts.Of)))
-		})
 	}
-	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
-	if err != nil {
-		return v, err
-	}
-	return wave.Look(plan, w, partners, facts)
+	facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
+		return o.Rollout.Counts().OfThese(ctx, of)
+	})
+	return wave.Look(plan, w, partners, facts), nil
 }
 
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
@@ -84,9 +70,6 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	}
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
 		info.Hold, info.Until = v.Hold, known(v.Until)
-	}
-	if v.State == store.WaveRunning || v.State == store.WavePaused {
-		info.Ends = known(v.Ends)
 	}
 	at := map[rollout.Position]int{}
 	for _, r := range v.Rows {

@@ -23,7 +23,6 @@ type metrics struct {
 	unrecorded         prometheus.Counter
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
-	waves              *prometheus.GaugeVec
 }
 
 func newMetrics(to prometheus.Registerer) *metrics {
@@ -62,10 +61,7 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		}, []string{"operation"}),
 		partners: gauge("partners", "Partners that were seen or have a stage of their own, by their stage.", "stage"),
 		verdicts: gauge("verdicts", "Verdicts on partners and operations, as the report has them.", "verdict"),
-		waves: gauge("waves", "Waves that have not ended, by their state: running, paused (by a person), "+
-			"paused_by_gateway or rolling_back.", "state"),
 	}
-	set(m.waves, waveStates, nil)
 	set(m.partners, Stages, nil)
 	set(m.verdicts, evidence.Rulings, nil)
 	for _, reason := range refusalReasons {
@@ -105,25 +101,6 @@ func (m *metrics) timed(operation string) func() {
 
 // CountRead counts a read that the gateway made of a bill whose write has an unknown outcome.
 func (r *Router) CountRead(shown string) { r.metrics.reads.WithLabelValues(shown).Inc() }
-
-// waveStates are those of the metric.
-var waveStates = []string{string(store.WaveRunning), string(store.WavePaused), pausedByGateway, string(store.WaveBack)}
-
-// pausedByGateway is the state of a wave that the gateway has paused: a person must look at it.
-const pausedByGateway = "paused_by_gateway"
-
-// SetWaves sets the gauge of the waves that have not ended.
-func (r *Router) SetWaves(all []store.Wave) {
-	numbers := map[string]float64{}
-	for _, w := range all {
-		if state := string(w.State); w.State == store.WavePaused && w.Why != "" {
-			numbers[pausedByGateway]++
-		} else {
-			numbers[state]++
-		}
-	}
-	set(r.metrics.waves, waveStates, numbers)
-}
 
 // SetGauges sets the gauges. Each replica has those of all partners.
 func (r *Router) SetGauges(ctx context.Context) error {

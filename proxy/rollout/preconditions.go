@@ -106,6 +106,13 @@ func (f *Facts) Against(m Move) (all []BlockingReason) {
 	return all
 }
 
+// own returns the verdicts of a partner.
+func (f *Facts) own(id partner.ID) ([]evidence.Verdict, error) {
+	by, err := f.verdicts()
+	counted, _ := f.Counted() // the error is that of the verdicts
+	return by[id], cmp.Or(err, counted.Unread[id])
+}
+
 // Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:
 // with one about verdicts it is not PASS.
 func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
@@ -127,10 +134,10 @@ func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
 	return r
 }
 
-// Failed returns the verdicts FAIL of a partner.
+// Failed returns the verdicts FAIL of a partner, with an error also those that are known.
 func (f *Facts) Failed(id partner.ID) ([]evidence.Verdict, error) {
-	by, err := f.verdicts()
-	return slices.DeleteFunc(slices.Clone(by[id]), func(v evidence.Verdict) bool {
+	own, err := f.own(id)
+	return slices.DeleteFunc(slices.Clone(own), func(v evidence.Verdict) bool {
 		return v.Ruling != evidence.Fail
 	}), err
 }
@@ -141,10 +148,10 @@ func (f *Facts) Evidence(id partner.ID) []evidence.Verdict {
 	return by[id]
 }
 
-// Money returns the exact fields that differ, of all partners.
-func (f *Facts) Money() ([]evidence.Note, error) {
-	counted, err := f.marked()
-	return f.money(counted, ""), err
+// Money returns the exact fields that differ, of all partners. What cannot be read is a reason against each move.
+func (f *Facts) Money() []evidence.Note {
+	counted, _ := f.marked()
+	return f.money(counted, "")
 }
 
 // reasonsOf returns reasons of one kind. Their number is bounded.
@@ -218,8 +225,8 @@ func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil
 	}
-	by, err := f.verdicts()
-	if err != nil {
+	by, _ := f.verdicts()
+	if _, err := f.own(m.Partner); err != nil { // of all partners for the default: nothing is unread then
 		return nil, err
 	}
 	partners := []partner.ID{m.Partner}
@@ -317,6 +324,11 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 	if err != nil {
 		return nil, err
 	}
+	for id, err := range counted.Unread { // it may have an exact field that differs
+		if m.advances() || m.Concerns(f.Decided, id) {
+			return nil, err
+		}
+	}
 	var money, lacking []evidence.Note
 	if m.advances() {
 		money = f.money(counted, m.Partner)
@@ -354,7 +366,7 @@ func (r *Router) AgainstStop(ctx context.Context, within time.Duration) (all []B
 		return nil, err
 	}
 	counted, err := r.counts.Marked(ctx)
-	if err != nil {
+	if counted, err = counted.Whole(err); err != nil {
 		return nil, err
 	}
 	s := r.Settings()

@@ -70,8 +70,8 @@ func newCalls(t *testing.T, url string) *calls {
 		"addHour": func(s *store.Store, who string, at time.Time, backend, calls, failed int, took time.Duration) {
 			addHours(t, s, hourOf(who, at, backend, calls, failed, took))
 		},
-		"step": func(s *store.Store, holder string, forward bool, behind int64) error {
-			step := stepOf(t, s, holder, forward)
+		"step": func(s *store.Store, forward bool, behind int64) error {
+			step := stepOf(t, s, forward)
 			step.Revision -= behind
 			_, err := s.StepWave(ctx, step)
 			return err

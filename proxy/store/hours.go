@@ -48,16 +48,11 @@ func (s *Sums) Observe(failed bool, took time.Duration) {
 }
 
 // Add adds other sums.
-func (s *Sums) Add(more Sums) { s.add(more, 1) }
-
-// Subtract subtracts earlier sums of the same calls.
-func (s *Sums) Subtract(earlier Sums) { s.add(earlier, -1) }
-
-func (s *Sums) add(more Sums, times int) {
-	s.Calls += times * more.Calls
-	s.Failed += times * more.Failed
+func (s *Sums) Add(more Sums) {
+	s.Calls += more.Calls
+	s.Failed += more.Failed
 	for i, n := range more.Took {
-		s.Took[i] += times * n
+		s.Took[i] += n
 	}
 }
 
@@ -137,13 +132,11 @@ func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.T
 	})
 }
 
-// BackendSums returns the sums of the hours from one on at the old and the new backend, of some partners, or of all if
-// partners is nil.
-func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) ([2]Sums, error) {
-	where, args := s.amongst(partners, since)
+// BackendSums returns the sums of the hours from one on at the old and the new backend.
+func (s *Store) BackendSums(ctx context.Context, since time.Time) ([2]Sums, error) {
 	of, err := read(ctx, s, "reading hours", func(q tx) map[int]Sums {
 		return pairs[int, Sums](q, "SELECT backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
-			" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)
+			" FROM billbridge_hours WHERE at >= $1 GROUP BY backend", since)
 	})
 	return [2]Sums{of[0], of[1]}, err
 }

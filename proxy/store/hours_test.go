@@ -75,7 +75,7 @@ func TestConcurrentHoursAreAllAdded(t *testing.T) {
 			})
 		}
 		adding.Wait()
-		sums, err := replicas[0].BackendSums(t.Context(), nil, noon)
+		sums, err := replicas[0].BackendSums(t.Context(), noon)
 		must(t, err)
 		for backend, s := range sums {
 			equal(t, s, hourOf("", noon, backend, adders*rounds*partners/2, adders*rounds*partners/2, time.Second).Sums, fmt.Sprint("backend ", backend))
@@ -98,7 +98,7 @@ func TestHoursOfFailedBatchCanBeAddedAgain(t *testing.T) {
 		}
 		more[12].Backend = 1
 		addHours(t, s, more[added:]...)
-		sums, err := s.BackendSums(t.Context(), nil, noon)
+		sums, err := s.BackendSums(t.Context(), noon)
 		must(t, err)
 		equal(t, [2]int{sums[0].Calls, sums[1].Calls}, [2]int{14, 1}, "calls")
 		if added, err := s.AddHours(t.Context(), []store.Hour{{Partner: "short", At: noon}}); added != 0 || err == nil {
@@ -151,7 +151,7 @@ func BenchmarkHours(b *testing.B) {
 		})
 		b.Run(name+"/sums", func(b *testing.B) {
 			for b.Loop() {
-				works(b)(s.BackendSums(b.Context(), nil, noon.Add((days*24-2)*time.Hour)))
+				works(b)(s.BackendSums(b.Context(), noon.Add((days*24-2)*time.Hour)))
 			}
 		})
 	}

@@ -110,25 +110,6 @@ func (s *Store) SetWave(ctx context.Context, w Wave, from ...WaveState) error {
 	})
 }
 
-// A StepCount is how many equal steps a wave has made in an interval.
-type StepCount struct {
-	Interval             int // those before it
-	From, To             string
-	FromPercent, Percent int
-	Steps                int
-}
-
-// StepCounts counts the steps that somebody has made since a time, by intervals.
-func (s *Store) StepCounts(
-	ctx context.Context, by string, since time.Time, interval time.Duration,
-) ([]StepCount, error) {
-	return readAll[StepCount](ctx, s, "counting the steps of a wave", `
-		SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
-		FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
-		GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
-		by, since, interval.Milliseconds(), string(Staged))
-}
-
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is
 // now counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the
 // partner is not in the wave, or if that has ended.
@@ -154,19 +135,18 @@ type WaveStep struct {
 	Wave     string
 	Stage    Stage // its By is the wave; without a name the partner gets the default
 	Revision int64 // of the rollout by which the step was decided
-	Holder   string
 	Forward  bool
 	Stepped  time.Time // when a step forward counts as made, for the pace
 	Held     string    // why the partner was taken back; "" for other steps
 	Evidence string    // for the audit log
 }
 
-// StepWave makes a step of a wave. ErrState: the rollout has changed since it was decided, the kill switch is on and
-// the step is forward, or another gateway makes the steps now; nothing was changed then. The result is the new
-// revision.
+// StepWave makes a step of a wave. ErrState: since it was decided, another gateway has made a step or a person has
+// changed the rollout or a wave, or the kill switch is on and the step is forward; nothing was changed then. The result
+// is the new revision.
 func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
 	to := step.Stage
-	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave, step.Holder)); err != nil {
+	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave)); err != nil {
 		return 0, err
 	}
 	c := Change{
@@ -176,9 +156,8 @@ func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, er
 	return write(ctx, s, "making a step of a wave", func(q tx) int64 {
 		// The row is locked until the transaction ends: no other change of the rollout or of a wave comes between.
 		if q.exec(`
-			UPDATE billbridge_rollout SET revision = revision WHERE revision = $1 AND (stopped IS NULL OR $2 = 0)
-				AND EXISTS (SELECT 1 FROM billbridge_lead WHERE holder = $3)`,
-			step.Revision, step.Forward, step.Holder) == 0 {
+			UPDATE billbridge_rollout SET revision = revision WHERE revision = $1 AND (stopped IS NULL OR $2 = 0)`,
+			step.Revision, step.Forward) == 0 {
 			q.refuse(ErrState)
 		}
 		return changed(q, c, func(q tx, c *Change) {
@@ -189,35 +168,4 @@ func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, er
 				c.At, step.Held, step.Wave, c.Partner)
 		})
 	})
-}
-
-// A Lead is which gateway makes the steps of waves, and its last beat.
-type Lead struct {
-	Holder string
-	Beat   int64
-}
-
-// Lead renews the lead of a gateway, which is then the holder in the answer. If another gateway has it, it is left
-// there unless its last beat is still the one that this gateway gives: that gateway has ended, or cannot write.
-func (s *Store) Lead(ctx context.Context, gateway string, known int64) (Lead, error) {
-	return write(ctx, s, "renewing the lead of waves", func(q tx) Lead {
-		q.exec(`UPDATE billbridge_lead SET beat = beat + 1, holder = $1 WHERE holder IN ('', $1) OR beat = $2`,
-			gateway, known)
-		return value[Lead](q, "SELECT holder, beat FROM billbridge_lead")
-	})
-}
-
-// EndLead gives the lead up, so that another gateway need not wait for it.
-func (s *Store) EndLead(ctx context.Context, gateway string) error {
-	return s.exec(ctx, "giving up the lead of waves", "UPDATE billbridge_lead SET holder = '' WHERE holder = $1",
-		gateway)
-}
-
-// WaveUnknown returns the number of writes at an upstream whose outcome is unknown, of the partners of a wave, that
-// ended after since.
-func (s *Store) WaveUnknown(ctx context.Context, wave, upstream string, since time.Time) (int, error) {
-	return readOne[int](ctx, s, "counting unknown outcomes", `
-		SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
-			AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
-		upstream, s.stamp(since), wave)
 }

@@ -49,6 +49,16 @@ type Snapshot struct {
 	Since  time.Time `json:"since"`
 	Counts []Count   `json:"counts"` // by partner, then operation
 	Lost   int       `json:"lost"`
+	// the partners of counts in the store that cannot be read, and why: what there is of these is not all
+	Unread map[partner.ID]error `json:"-"`
+}
+
+// Whole returns the snapshot, or an error if there are counts that cannot be read.
+func (s Snapshot) Whole(err error) (Snapshot, error) {
+	for _, unread := range s.Unread {
+		return Snapshot{}, cmp.Or(err, unread)
+	}
+	return s, err
 }
 
 // A countSet has a count for each partner and operation.
@@ -117,7 +127,7 @@ func (t *Counts) Use(table string) (before Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if table != t.table {
-		before = Snapshot{t.table, t.since, t.all.sorted(), t.lost}
+		before = Snapshot{t.table, t.since, t.all.sorted(), t.lost, nil}
 		t.begin(table)
 	}
 	return before
@@ -145,14 +155,14 @@ func (t *Counts) Snapshot() Snapshot {
 	for _, n := range t.all {
 		copied.merge(*n)
 	}
-	return Snapshot{t.table, t.since, copied.sorted(), t.lost}
+	return Snapshot{t.table, t.since, copied.sorted(), t.lost, nil}
 }
 
 // Drain returns the counts and starts them again.
 func (t *Counts) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Snapshot{t.table, t.since, t.all.sorted(), t.lost}
+	all := Snapshot{t.table, t.since, t.all.sorted(), t.lost, nil}
 	t.begin(t.table)
 	return all
 }

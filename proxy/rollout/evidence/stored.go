@@ -233,14 +233,15 @@ func (t *Stored) add(ctx context.Context, version string, counts []Count) (added
 	return t.store.AddCounts(ctx, version, more, t.now(), MergeStored)
 }
 
-// MergeStored merges the data of two counts of an operation, as the store has it.
+// MergeStored merges the data of two counts of an operation, as the store has it. What cannot be read stays until it is
+// reset: an error would hold up the counts of all partners, and without it nobody would know that counts are missing.
 func MergeStored(have, more []byte) ([]byte, error) {
 	var n, m Count
-	if err := json.Unmarshal(have, &n); err != nil {
-		return nil, err
+	if json.Unmarshal(have, &n) != nil {
+		return have, nil
 	}
-	if err := json.Unmarshal(more, &m); err != nil {
-		return nil, err
+	if json.Unmarshal(more, &m) != nil {
+		return more, nil
 	}
 	n.merge(m)
 	return json.Marshal(n)
@@ -257,18 +258,24 @@ func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	if err := t.Flush(soon); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) {
+	s, err := t.inUse(func(version string) ([]store.Counts, error) {
 		return t.store.CountsIn(ctx, version, store.AllPartners.Of(partner))
 	})
+	return s.Whole(err)
 }
 
-// OfThese returns the same of some partners. It waits as long as ctx lasts: with hundreds of busy partners a flush
-// takes seconds at a slow store, and a wave makes no step without it.
+// OfThese returns the same of some partners, or of all for nil, with those that are unread. It waits as long as ctx
+// lasts: with hundreds of busy partners a flush takes seconds at a slow store, and a wave makes no step without it.
 func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) })
+	return t.inUse(func(version string) ([]store.Counts, error) {
+		if ids == nil {
+			return t.store.CountsIn(ctx, version, store.AllPartners)
+		}
+		return t.store.CountsOf(ctx, version, ids)
+	})
 }
 
 // inUse reads the counts of each operation of the table in use, by its version.
@@ -282,7 +289,7 @@ func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snaps
 		}
 		rows = append(rows, some...)
 	}
-	return t.merged(table, rows, nil)
+	return t.merged(table, rows, nil), nil
 }
 
 // OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
@@ -296,7 +303,7 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return t.merged("", rows, counted.Counts)
+	return t.merged("", rows, counted.Counts).Whole(nil)
 }
 
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
@@ -306,8 +313,8 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 	return s
 }
 
-// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not
-// read other counts, because an operator can be waiting for the kill switch.
+// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]), with those that
+// are unread. It does not read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
 	t.leaving.Lock()
@@ -317,22 +324,24 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	}
 	t.leaving.Unlock()
 	if t.store == nil {
-		return t.merged("", nil, unstored)
+		return t.merged("", nil, unstored), nil
 	}
 	rows, err := t.store.MarkedCounts(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return t.merged("", rows, unstored)
+	return t.merged("", rows, unstored), nil
 }
 
 // merged returns rows of the store, merged with more.
-func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapshot, error) {
-	all, since := countSet{}, t.moment()
+func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
+	all, since, unread := countSet{}, t.moment(), map[partner.ID]error{}
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
+			unread[row.Partner] = fmt.Errorf("the counts of %s of %s cannot be read: %w",
+				row.Operation, row.Partner.Short(), err)
+			continue
 		}
 		n.Partner = row.Partner // what was counted of a further key of the partner has the key
 		if n.Last = row.Added; n.Since.Before(since) {
@@ -343,7 +352,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapsh
 	for _, n := range more {
 		all.merge(n)
 	}
-	return Snapshot{table, since, all.sorted(), int(t.lost.Load())}, nil
+	return Snapshot{table, since, all.sorted(), int(t.lost.Load()), unread}
 }
 
 // Sweep removes counts from the store that no operation of the table in use has and that are older than before.

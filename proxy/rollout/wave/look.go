@@ -15,12 +15,9 @@ import (
 type Facts struct {
 	*rollout.Facts
 	Now   time.Time
-	Clock bool              // it can be trusted
-	Open  func(string) bool // whether the breaker of an upstream is open
-	Calls [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
-	// writes of these partners at the new backend whose outcome is unknown, since the wave began
-	Unknown int
-	Of      map[partner.ID]bool // whose evidence is looked at; nil for all
+	Clock bool                // it can be trusted
+	Open  func(string) bool   // whether the breaker of an upstream is open
+	Of    map[partner.ID]bool // whose evidence is looked at; nil for all
 }
 
 // A View is a wave with what each of its partners waits for.
@@ -32,7 +29,6 @@ type View struct {
 	Hold  evidence.Note
 	Until time.Time
 	Pause evidence.Note // why the wave must pause; zero if it need not
-	Ends  time.Time     // when the wave can end at the earliest
 
 	Revision int64 // of the rollout by which the view was made
 	Facts    Facts
@@ -49,6 +45,7 @@ type Row struct {
 	Waits  evidence.Note
 	Ruling evidence.Ruling          // of the verdicts that the next step needs; "" if it needs none
 	Failed []evidence.Verdict       // that are FAIL
+	Unread error                    // why there may be more: no step forward is made
 	Stays  time.Time                // until when it stays in its stage
 	Blocks []rollout.BlockingReason // against the next step; none of a partner that waits for a person
 }
@@ -72,18 +69,15 @@ func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rol
 	return v
 }
 
-// Look returns what the partners of a wave wait for.
-func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v View, err error) {
-	v = Positions(plan, w, partners, facts.Facts)
+// Look returns what the partners of a wave wait for. What cannot be read of one holds up that one.
+func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) View {
+	v := Positions(plan, w, partners, facts.Facts)
 	v.Revision, v.Facts = facts.Decided.Revision, facts
-	var left []waiting
 	for i := range v.Rows {
 		row := &v.Rows[i]
 		looks := facts.Of == nil || facts.Of[row.Partner]
 		if looks {
-			if row.Failed, err = facts.Failed(row.Partner); err != nil {
-				return v, err
-			}
+			row.Failed, row.Unread = facts.Failed(row.Partner)
 		}
 		if len(row.Failed) > 0 && row.Waits.Kind == "" {
 			row.Waits = evidence.Say("wave_failed", row.Failed)
@@ -91,16 +85,17 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v
 		if row.Done || row.Waits.Kind != "" {
 			continue
 		}
-		left = append(left, waiting{len(plan.Steps) - slices.Index(plan.Steps, row.Next), row.Stays})
 		if looks {
 			row.Blocks = facts.Against(v.move(*row, row.Next))
+			if row.Unread != nil && len(row.Blocks) == 0 { // as before shadow, which needs no verdict
+				row.Blocks = []rollout.BlockingReason{{Kind: rollout.Unchecked, Text: evidence.Say("unchecked", row.Unread)}}
+			}
 			row.Ruling = facts.Ruling(v.move(*row, row.Next), row.Blocks)
 		}
 	}
-	v.Ends = plan.best(facts.Now, w.Stepped, left)
 	v.hold()
-	err = v.pause()
-	return v, err
+	v.pause()
+	return v
 }
 
 // ByWave is who makes the steps of a wave, in the audit log.
@@ -134,64 +129,34 @@ func (v *View) move(r Row, to rollout.Position) rollout.Move {
 
 // hold sets why no step forward is made now.
 func (v *View) hold() {
-	now, backends := v.Facts.Now, v.Facts.Settings.Backends
 	pace := v.Stepped.Add(v.Plan.Each.gap())
-	opens := v.Plan.Window.Opens(now)
 	switch {
 	case !v.Facts.Clock:
 		v.Hold = evidence.Say("wave_clock")
-	case v.Facts.Open(backends[evidence.New]):
-		v.Hold = evidence.Say("wave_breaker", backends[evidence.New])
-	case v.Facts.Open(backends[evidence.Old]):
-		v.Hold = evidence.Say("wave_breaker", backends[evidence.Old])
-	case opens.After(now):
-		v.Hold, v.Until = evidence.Say("wave_window", v.Plan.Window.String()), opens
-	case pace.After(now):
+	case pace.After(v.Facts.Now):
 		v.Hold, v.Until = evidence.Say("wave_pace", v.Plan.Each.String()), pace
 	}
 }
 
-const (
-	guardCalls = 50                     // the fewest calls at each backend by which they are compared
-	guardP99   = 500 * time.Millisecond // a backend whose p99 is not above this is not slow
-)
-
-// failed is the rate of failed calls.
-func failed(s store.Sums) float64 { return float64(s.Failed) / float64(max(s.Calls, 1)) }
-
 // pause sets why the wave must pause until a person resumes it.
-func (v *View) pause() error {
-	money, err := v.Facts.Money()
-	if err != nil {
-		return err
-	}
-	d, before, after := v.Facts.Decided, v.Facts.Calls[evidence.Old], v.Facts.Calls[evidence.New]
-	comparable := before.Calls >= guardCalls && after.Calls >= guardCalls
-	held := 0
-	for _, r := range v.Rows {
-		if r.Held != "" && r.Moved.After(v.Since) {
-			held++
-		}
-	}
+func (v *View) pause() {
+	d, s, money := v.Facts.Decided, v.Facts.Settings, v.Facts.Money()
+	failed := slices.IndexFunc(v.Rows, func(r Row) bool {
+		return r.Held != "" && r.Moved.After(v.Since) || len(r.Failed) > 0 && v.behind(r).Before(r.At)
+	})
+	open := slices.IndexFunc(s.Backends[:], v.Facts.Open)
 	switch {
 	case !d.Stopped.At.IsZero():
 		v.Pause = evidence.Say("wave_stopped", d.Stopped.By)
-	case d.Restored.At.After(v.Since) && d.Restored.By == store.ByFailOver:
-		v.Pause = evidence.Say("wave_failover", d.Restored.At)
 	case d.Restored.At.After(v.Since):
-		v.Pause = evidence.Say("wave_restored", d.Restored.By)
+		v.Pause = evidence.Say("wave_restored", d.Restored.By, d.Restored.At)
 	case len(money) > 0:
 		v.Pause = evidence.Say("wave_money", money[0])
-	case held > *v.Plan.Held:
-		v.Pause = evidence.Say("wave_many_held", held, *v.Plan.Held)
-	case v.Facts.Unknown > *v.Plan.Unknown:
-		v.Pause = evidence.Say("wave_unknown", v.Facts.Unknown, *v.Plan.Unknown)
-	case comparable && failed(after) > failed(before)+*v.Plan.Failures/100:
-		v.Pause = evidence.Say("wave_failures", evidence.Percent(failed(after)), evidence.Percent(failed(before)))
-	case comparable && after.P99() > max(guardP99, time.Duration(float64(before.P99())**v.Plan.Slower)):
-		v.Pause = evidence.Say("wave_slower", after.P99(), before.P99())
+	case failed >= 0:
+		v.Pause = evidence.Say("wave_back", s.Label(v.Rows[failed].Partner))
+	case open >= 0:
+		v.Pause = evidence.Say("wave_breaker", s.Backends[open])
 	}
-	return nil
 }
 
 // Due returns when a step forward that is made now counts as made: when the pace allowed it, if that is not longer ago
@@ -222,15 +187,16 @@ func (v *View) Forward() (step Row, ok bool) {
 }
 
 // Back returns the steps back: of a wave that goes back those to where its partners were, and else those of partners
-// with a verdict FAIL, so that their new bills are created at the old backend. A step that something blocks is left
-// out: it would need to be forced.
+// with a verdict FAIL, so that their new bills are created at the old backend. A step with Blocks is not made: it would
+// need to be forced.
 func (v *View) Back() (steps []Row) {
 	for _, r := range v.Rows {
 		if v.State != store.WaveBack && len(r.Failed) == 0 {
 			continue
 		}
-		r.Next = v.behind(r)
-		if r.Next.Before(r.At) && len(v.Facts.Against(v.move(r, r.Next))) == 0 {
+		if r.Next = v.behind(r); r.Next.Before(r.At) {
+			r.Done, r.Waits, r.Stays, r.Ruling = false, evidence.Note{}, time.Time{}, ""
+			r.Blocks = v.Facts.Against(v.move(r, r.Next))
 			steps = append(steps, r)
 		}
 	}

@@ -22,25 +22,14 @@ import (
 
 // A Plan is how a wave moves its partners.
 type Plan struct {
-	Steps  Steps    `json:"steps,omitzero"`
-	Stay   Duration `json:"stay,omitzero"`   // a partner stays so long in a stage before its next step
-	Each   Pace     `json:"each,omitzero"`   // the most steps forward
-	Window Window   `json:"window,omitzero"` // when steps forward are made; zero for always
-	// so many partners may be taken back; with one more the wave pauses
-	Held *int `json:"held,omitzero,string"`
-	// the wave pauses when the new backend is worse than the old one by more than this
-	Failures *float64 `json:"failures,omitzero,string"` // failed calls, in percentage points
-	Slower   *float64 `json:"slower,omitzero,string"`   // how many times the p99 of the old backend
-	Unknown  *int     `json:"unknown,omitzero,string"`  // more writes with an unknown outcome at the new backend
+	Steps Steps    `json:"steps,omitzero"`
+	Stay  Duration `json:"stay,omitzero"` // a partner stays so long in a stage before its next step
+	Each  Pace     `json:"each,omitzero"` // the most steps forward
 }
 
 // Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether shadow can compare
 // anything.
 func (p *Plan) Complete(shadow bool) error {
-	set(&p.Held, 5)
-	set(&p.Failures, 1)
-	set(&p.Slower, 2)
-	set(&p.Unknown, 5)
 	if len(p.Steps) == 0 {
 		p.Steps = Steps{
 			{Stage: rollout.StageShadow},
@@ -58,19 +47,10 @@ func (p *Plan) Complete(shadow bool) error {
 	if p.Each == (Pace{}) {
 		p.Each = Pace{20, time.Hour}
 	}
-	switch {
-	case p.Steps[0].Stage == rollout.StageShadow && !shadow:
+	if p.Steps[0].Stage == rollout.StageShadow && !shadow {
 		return errors.New("shadow compares nothing with bills: separate and no copy: leave the step shadow out")
-	case *p.Held < 0 || *p.Failures < 0 || *p.Slower < 1 || *p.Unknown < 0:
-		return errors.New("held, failures and unknown must not be below 0, and slower not below 1")
 	}
 	return nil
-}
-
-func set[T any](to **T, value T) {
-	if *to == nil {
-		*to = &value
-	}
 }
 
 // Next returns the first step after a position; ok is false after the last one.
@@ -80,33 +60,6 @@ func (p Plan) Next(at rollout.Position) (to rollout.Position, ok bool) {
 		return at, false
 	}
 	return p.Steps[i], true
-}
-
-// best returns when the last of these steps can be made at the earliest: in turns, each partner makes one.
-func (p Plan) best(now, stepped time.Time, partners []waiting) time.Time {
-	last, next := now, later(now, stepped.Add(p.Each.gap()))
-	for len(partners) > 0 {
-		partners = slices.DeleteFunc(partners, func(w waiting) bool { return w.steps == 0 })
-		for i := range partners {
-			w := &partners[i]
-			last = p.Window.Opens(later(next, w.from))
-			next, w.from, w.steps = last.Add(p.Each.gap()), last.Add(time.Duration(p.Stay)), w.steps-1
-		}
-	}
-	return last
-}
-
-// A waiting partner has steps before it.
-type waiting struct {
-	steps int
-	from  time.Time // when it can make the first of them
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // A Mistake is why a text is not a value of a plan, for people.
