@@ -214,7 +214,7 @@ func (s *Service) destroy(t *tables, c *call) error {
 	return s.end(t, c, stateUnpaid, stateDestroyed, s.opt.DestroyRefused)
 }
 
-// cancel changes the state from F to C, unless a card network declines.
+// cancel changes the state from F to C.
 func (s *Service) cancel(t *tables, c *call) error {
 	return s.end(t, c, statePaid, stateCancelled, codeNotCancellable)
 }
@@ -237,11 +237,6 @@ func (s *Service) end(t *tables, c *call, from, to, refused string) error {
 		return refuse(refused)
 	case c.checks("whole") && trimZeros(b.Price) != trimZeros(c.Price):
 		return refusal{s.opt.WrongAmount, c.path("price")}
-	}
-	if to == stateCancelled {
-		if declined := t.network(onCancel, b); c.checks("network") && declined != "" {
-			return refuse(declined)
-		}
 	}
 	s.finish(t, b, to, c.cancelNote)
 	return nil

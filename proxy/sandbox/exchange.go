@@ -51,8 +51,8 @@ type Exchange struct {
 	Reply Body `json:"reply"`
 	// Fault is what changed the exchange.
 	Fault Fault `json:"fault,omitzero"`
-	// Checked are the checks that were made, in order; none if a fault or the maintenance decided. If the call was
-	// refused, the last one refused it, and Field is the path of the wrong field, if it has one.
+	// Checked are the checks that were made, in order; none if a fault decided. If the call was refused, the last one
+	// refused it, and Field is the path of the wrong field, if it has one.
 	Checked []string `json:"checked,omitempty"`
 	Field   string   `json:"field,omitempty"`
 	// HashText and HashWant are the text that should have been hashed and its hash, if the code is VALIDATION_002.

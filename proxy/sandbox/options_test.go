@@ -100,7 +100,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 		}
 		expect("v2", "/read/mapping", "{}", 422, "PARTNER_002")
 		expect("v2", "/read/mapping", `{"apiKey":"demo-partner-key"}`, 200, "0000")
-		must(t, r.SetMaintenance(true))
+		r.Fault(sandbox.Fault{Code: "MAINTAINED_METHOD"})
 		expect("legacy", "/if/bill/read", "{}", 422, "MAINTAINED_METHOD")
 	})
 	t.Run("callback any 2xx", func(t *testing.T) {

@@ -54,7 +54,6 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"receiptKind": receiptKind,
 	"digits":      strconv.Atoi,
 	"message":     messageOf,
-	"values":      TestValues,
 	"korean":      func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 

@@ -198,19 +198,19 @@ func TestPayPageReceipts(t *testing.T) {
 // A declined payment is reported in both languages, and the next one can succeed.
 func TestPayPageDeclined(t *testing.T) {
 	t.Parallel()
-	for code, texts := range map[string][]string{
-		"PAYMENT_001": {"카드사 또는 현금영수증 발급 응답이", "The card network or the cash receipt issuer did not answer"},
-		"PAYMENT_004": {"결제 수단을 조회할 수 없거나", "The payment method was not found"},
-		"BILL_004":    {"키인 결제 카드 정보를", "The card number that was entered"},
+	for code, text := range map[string]string{
+		"PAYMENT_001": "카드사 또는 현금영수증 발급 응답이",
+		"PAYMENT_004": "결제 수단을 조회할 수 없거나",
+		"BILL_004":    "키인 결제 카드 정보를",
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			r := start(t)
 			page := r.issue(newCall("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
-			must(t, r.Networks(code, 1))
+			r.Fault(sandbox.Fault{Operation: "payment", Code: code})
 			form := url.Values{"method": {"KEYIN"}, "months": {"3"}}
 			p := visit(t, http.MethodPost, page, form)
-			p.says(t, http.StatusOK, append(texts, code, `role="alert"`, `value="KEYIN" class="card" checked`, `value="3" selected`)...)
+			p.says(t, http.StatusOK, text, "declined it", code, `role="alert"`, `value="KEYIN" class="card" checked`, `value="3" selected`)
 			if !p.form() || r.state() != "W" || len(r.Callbacks()) != 0 {
 				t.Errorf("form %t, state %s, %d callbacks", p.form(), r.state(), len(r.Callbacks()))
 			}

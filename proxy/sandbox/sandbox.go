@@ -29,14 +29,11 @@
 //     those of the cancel.
 //   - A merchant mapping of an unregistered merchant is PARTNER_004, its status PARTNER_MAPPING_003. A key of a removed
 //     partner is PARTNER_005.
-//   - Card networks can fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and that of a keyed-in card with
-//     BILL_004 (see Networks).
 //   - A callback goes to the bill's own address, in the form in which the bill was created. If the bill has none, it
 //     goes to that of the merchant's registration, in v2. Its body is what a read showed at the payment, also if it
 //     is sent again later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own
 //     attempts.
 //   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
-//   - Some amounts, phones and names decide how payments, cancels and messages end (see TestValues).
 //
 // DefaultPartners lists the partners.
 package sandbox
@@ -71,8 +68,8 @@ func New(o Options) *Service {
 }
 
 // Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file
-// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), network answers, call counts and
-// the log are not in the file. Only one process can open a file.
+// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), call counts and the log are not in
+// the file. Only one process can open a file.
 func Open(file string, o Options) (*Service, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -106,30 +103,16 @@ func (s *Service) Now() (now time.Time) {
 // SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
 // that become due are sent, and late operations that become due are carried out before it returns.
 func (s *Service) SetClock(now time.Time) error {
-	err := s.change(func(t *tables, self *state) {
-		if now.IsZero() {
-			self.Ahead = 0
-		} else {
-			self.Ahead += now.Sub(t.now)
-		}
-	})
-	s.sendDue()
-	return err
-}
-
-// SetMaintenance makes every call return MAINTAINED_METHOD, or ends that.
-func (s *Service) SetMaintenance(on bool) error {
-	return s.change(func(_ *tables, self *state) { self.Maintenance = on })
-}
-
-// change changes the state of the service itself.
-func (s *Service) change(f func(*tables, *state)) error {
-	return s.update(func(t *tables) error {
+	err := s.update(func(t *tables) error {
 		self := t.serviceState()
-		f(t, &self)
+		if self.Ahead += now.Sub(t.now); now.IsZero() {
+			self.Ahead = 0
+		}
 		t.State.put(self)
 		return nil
 	})
+	s.sendDue()
+	return err
 }
 
 // Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result.
@@ -166,7 +149,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: c.base,
 	}
-	maintenance := s.arrive(x)
+	s.arrive(x)
 	defer s.observe(x) // also if deliver aborts the connection
 	var reply []byte
 	refused := refusal{code: codeError}
@@ -182,12 +165,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case x.Fault.Late > 0:
 		s.later(c, *x)
 	case x.Fault.Skip:
-	case maintenance:
-		refused.code = codeMaintained
 	default:
 		reply, refused = s.answer(c, x)
 		if x.Fault.Pay && reply != nil {
-			_ = s.Pay(c.Partner, c.ID) // a test value can decline it
+			_ = s.Pay(c.Partner, c.ID) // a fault can decline it
 		}
 	}
 	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
@@ -205,14 +186,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // arrive counts a call, and takes the fault of its reply. Faults apply in the order of arrival.
-func (s *Service) arrive(x *Exchange) (maintenance bool) {
+func (s *Service) arrive(x *Exchange) {
 	s.view(func(t *tables) {
 		t.calls[x.Operation]++
-		maintenance = t.serviceState().Maintenance
 		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
 		x.Fault = t.takeFault(x.Operation, x.Partner, x.Bill)
 	})
-	return maintenance
 }
 
 // answer runs a call as one transaction and encodes the reply. A refusal changes nothing, and has no reply.

@@ -1,5 +1,5 @@
-// Package web serves the pages of a sandbox to the developers of partners: their calls, bills, scenarios and test
-// values.
+// Package web serves the pages of a sandbox to the developers of partners: their calls, bills, scenarios and the
+// clock.
 //
 //	handler, err := web.New(web.Options{Service: service})
 //	http.Serve(controlListener, handler)
@@ -74,7 +74,7 @@ func New(o Options) (http.Handler, error) {
 			{Name: "calls", Path: "/desk/calls"},
 			{Name: "bills", Path: "/desk/bills", Also: "/desk/bill"},
 			{Name: "scenarios", Path: "/desk/scenarios"},
-			{Name: "values", Path: "/desk/values"},
+			{Name: "clock", Path: "/desk/clock"},
 		},
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func New(o Options) (http.Handler, error) {
 		"POST /desk/bill/{do}":             d.changeBill,
 		"GET /desk/scenarios":              d.allScenarios,
 		"POST /desk/scenarios/{name}":      d.switchScenario,
-		"GET /desk/values":                 d.values,
+		"GET /desk/clock":                  d.clock,
 		"POST /desk/clock":                 d.setClock,
 	} {
 		d.site.Handle(pages.Route{Pattern: pattern, Serve: serve})
