@@ -294,13 +294,9 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	x.Reply = answer
 	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
-	switch any2xx := n.service.opt.CallbackAny2xx; {
-	case any2xx && made.Status/100 == 2:
-		return nil
+	switch {
 	case err != nil:
 		return err
-	case any2xx:
-		return fmt.Errorf("expected a status of 2xx but got: %d", made.Status)
 	case made.Status != http.StatusOK:
 		return fmt.Errorf("expected status 200 but got: %d", made.Status)
 	}

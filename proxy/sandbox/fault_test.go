@@ -378,7 +378,9 @@ func TestExtraCallbackIsSentOnce(t *testing.T) {
 	r := start(t)
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	r.must(newCall("v2", "create").with("callbackUrl", omitted{}).with("billId", "SILENT"))
-	forge := func(body []byte) []byte { return bytes.ReplaceAll(body, []byte(`"apprState":"W"`), []byte(`"apprState":"F"`)) }
+	forge := func(body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte(`"apprState":"W"`), []byte(`"apprState":"F"`))
+	}
 	must(t, r.SendCallback(demoKey, billID, forge))
 	fails(t, "with a callback", "a bill without a callback address")(r.SendCallback(demoKey, "SILENT", forge))
 	fails(t, "no such bill", "no bill")(r.SendCallback(demoKey, "NONE", forge))

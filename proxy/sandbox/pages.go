@@ -51,6 +51,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"style":       func() template.CSS { return template.CSS(style) },
 	"amount":      grouped,
 	"isCard":      isCard,
+	"methods":     func() []string { return methods },
 	"receiptKind": receiptKind,
 	"digits":      strconv.Atoi,
 	"message":     messageOf,

@@ -15,6 +15,9 @@ const (
 	methodOfflineCard = "OFFLINE_CARD"
 )
 
+// methods are the payment methods. The place of one is its number in v2.
+var methods = []string{"SIMPLE_PAY", methodCardVAN, methodKeyIn, methodOfflineCard, "OFFLINE_CASH"}
+
 // The classes of a cash receipt in legacy ("Approval and payment data").
 const (
 	cashPersonal = "0"
@@ -65,10 +68,10 @@ func (s *Service) Pay(partnerKey, billID string) error {
 // payment and has no callback.
 func (s *Service) PayWith(partnerKey, billID string, p Payment) (Bill, error) {
 	b, err := s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) (err error) {
-		if s.expired(b.ExpireDt, t.now) {
+		if expired(b.ExpireDt, t.now) {
 			return fmt.Errorf("%w: it expired on %s", errNotPayable, b.ExpireDt)
 		}
-		if b.Approval, err = s.approve(t, p); err != nil {
+		if b.Approval, err = approve(t, p); err != nil {
 			return err
 		}
 		if f := t.takeFault(opPayment, b.Partner, b.ID); f.Code != "" {
@@ -154,22 +157,18 @@ func (s *Service) Bills() (list []Bill) {
 }
 
 // expired reports whether the day of expireDt is over in Korea. A bill without expireDt does not expire.
-func (s *Service) expired(expireDt string, now time.Time) bool {
+func expired(expireDt string, now time.Time) bool {
 	end, err := time.ParseInLocation(dateLayout, expireDt, seoul)
-	if !s.opt.ExpiresAtDawn {
-		end = end.AddDate(0, 0, 1)
-	}
-	return err == nil && !now.Before(end)
+	return err == nil && !now.Before(end.AddDate(0, 0, 1))
 }
 
 // approve creates the approval of a payment ("Approval and payment data"), with invented names and numbers in realistic
 // formats.
-func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
+func approve(t *tables, p Payment) (*Approval, error) {
 	p.Method = cmp.Or(p.Method, methodCardVAN)
-	_, known := s.opt.PayTypes[p.Method]
 	card := isCard(p.Method)
 	switch {
-	case !known:
+	case !slices.Contains(methods, p.Method):
 		return nil, invalidPayment("method", "unknown method %q", p.Method)
 	case p.Months < 0 || p.Months > 99:
 		return nil, invalidPayment("months", "expected 0 to 99 months but got: %d", p.Months)

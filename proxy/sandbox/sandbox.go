@@ -21,6 +21,11 @@
 //     bill. A refusal changes nothing.
 //   - Field types are those of the document, but a price may be a JSON number or a string of digits in either form.
 //     null counts as absent.
+//   - A bill id has letters, digits, - and _. It is unique within its partner. A call with another member or merchant
+//     than the create finds no bill.
+//   - A callback address is any text: a callback to one that is no address fails.
+//   - A destroy of a bill that is not unpaid and a cancel of one that is not paid is BILL_002, a resend BILL_006. One of
+//     a part of the amount is VALIDATION_001.
 //   - Names are case-sensitive. A duplicate name is refused; a name that is not in the document is ignored.
 //   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in
 //     Korea.
@@ -200,9 +205,6 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 	if c.notObject {
 		return nil, refusal{code: codeInvalid}
 	}
-	if c.wrongType == "" && s.wrongPriceType(c) {
-		c.wrongType = c.path("price")
-	}
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
 	err := s.update(func(t *tables) error {
 		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
@@ -230,14 +232,6 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 		s.sendDue()
 	}
 	return s.success(c), refused
-}
-
-// wrongPriceType reports whether an option refuses the type of the price.
-func (s *Service) wrongPriceType(c *call) bool {
-	if c.form == formLegacy {
-		return s.opt.StringPriceOnly && c.Price != "" && !c.textPrice
-	}
-	return s.opt.NumericPriceOnly && c.textPrice
 }
 
 func (s *Service) baseURL(r *http.Request) string {

@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
+	must         = proxytest.Must
 	has, lacks   = proxytest.Has, proxytest.Lacks
 	gives, fails = proxytest.Gives, proxytest.Fails
 )
