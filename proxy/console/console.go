@@ -126,7 +126,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/bills                Bills
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
-//	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
+//	/playground           Playground; ?operation, message and direction choose the example
 //	/table                Table; /table/openapi/{form} is a file
 //	/config               Config
 //	/sign-in, /sign-out   sessions, by package pages
