@@ -122,23 +122,21 @@ func take(waiting *[]Fault, matches func(Fault) bool) Fault {
 	return f
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation does not exist or lacks one of the
-// other fields, or if net/http cannot answer with its status.
+// Fault is AddFault, but panics instead of returning an error.
 func (s *Service) Fault(f Fault) {
-	if err := s.checkedFault(f, 999); err != nil {
+	if err := s.AddFault(f); err != nil {
 		panic(err) // a programming error
 	}
 }
 
-// AddFault is Fault, but returns an error instead of a panic, also if the status is over 599.
-func (s *Service) AddFault(f Fault) error { return s.checkedFault(f, 599) }
-
-func (s *Service) checkedFault(f Fault, highest int) error {
+// AddFault adds a fault after the others for the same calls. It returns an error if its operation does not exist or
+// lacks one of the other fields, or if net/http cannot answer with its status.
+func (s *Service) AddFault(f Fault) error {
 	names, text := append(Operations(), opPayment), ""
 	switch {
-	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
+	case f.Status != 0 && (f.Status < 200 || f.Status > 999):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
-		text = fmt.Sprintf("status: expected 200 to %d", highest)
+		text = "status: expected 200 to 999"
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),

@@ -142,7 +142,7 @@ func TestFaultsApplyInOrder(t *testing.T) {
 	r.Fault(sandbox.Fault{Code: "ERROR", Count: 9})
 	gives(t, 200)(r.ctl(http.MethodDelete, "/faults", ""))
 	r.must(newCall("v2", "read"))
-	for _, bad := range []string{`{"status":100}`, `{"status":999}`, `{"delay":5}`} {
+	for _, bad := range []string{`{"status":100}`, `{"status":1000}`, `{"delay":5}`} {
 		gives(t, 400, bad)(r.ctl(http.MethodPost, "/faults", bad))
 	}
 }

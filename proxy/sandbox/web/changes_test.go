@@ -164,29 +164,6 @@ func TestScenarioForAMinute(t *testing.T) {
 	}
 }
 
-// A repeated call is the same request, with what applies now: also one that a scenario aborts.
-func TestCallIsRepeated(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	v := r.visitor("")
-	r.call("create", demoKey, "FIRST", nil)
-	proxytest.Eventually(t, func() bool { return len(r.Exchanges()) == 1 }, nil)
-	must(t, r.AddFault(sandbox.Fault{Operation: "bill.read", Drop: true}))
-	for i, code := range []string{"BILL_001", "BILL_001"} {
-		if i == 1 {
-			must(t, r.AddFault(sandbox.Fault{Operation: "bill.create", Drop: true}))
-		}
-		if res, _ := v.post("/desk/calls/1/repeat", ""); res.StatusCode != http.StatusSeeOther {
-			t.Fatalf("repeat %d: %d", i, res.StatusCode)
-		}
-		list := r.Exchanges()
-		first, last := list[0], list[len(list)-1]
-		if len(list) != i+2 || last.Code != code || string(last.Request) != string(first.Request) || last.Path != first.Path || last.Curl != first.Curl || last.UserAgent != first.UserAgent {
-			t.Errorf("repeat %d: %+v", i, last)
-		}
-	}
-}
-
 // The clock is advanced and reset.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()

@@ -82,17 +82,16 @@ func New(o Options) (http.Handler, error) {
 	}
 	first := http.RedirectHandler("/desk/calls", http.StatusSeeOther)
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /{$}":                         first.ServeHTTP,
-		"GET /desk/calls":                  d.calls,
-		"GET /desk/calls/{number}":         d.call,
-		"POST /desk/calls/{number}/repeat": d.repeat,
-		"GET /desk/bills":                  d.bills,
-		"GET /desk/bill":                   d.bill,
-		"POST /desk/bill/{do}":             d.changeBill,
-		"GET /desk/scenarios":              d.allScenarios,
-		"POST /desk/scenarios/{name}":      d.switchScenario,
-		"GET /desk/clock":                  d.clock,
-		"POST /desk/clock":                 d.setClock,
+		"GET /{$}":                    first.ServeHTTP,
+		"GET /desk/calls":             d.calls,
+		"GET /desk/calls/{number}":    d.call,
+		"GET /desk/bills":             d.bills,
+		"GET /desk/bill":              d.bill,
+		"POST /desk/bill/{do}":        d.changeBill,
+		"GET /desk/scenarios":         d.allScenarios,
+		"POST /desk/scenarios/{name}": d.switchScenario,
+		"GET /desk/clock":             d.clock,
+		"POST /desk/clock":            d.setClock,
 	} {
 		d.site.Handle(pages.Route{Pattern: pattern, Serve: serve})
 	}
