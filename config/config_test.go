@@ -49,11 +49,11 @@ func TestContractExample(t *testing.T) {
 		dir := folder(t, map[string]string{
 			"billbridge.yaml": strings.Replace(string(text), "own|always-200", string(status), 1),
 			"billing.yaml":    string(billing.Table().Data),
-			"mine.yaml":       "options: {exchange_on_send: true}\n",
+			"mine.yaml":       "bounds: enforce\n",
 		})
 		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
 		must(t, err)
-		if overlaid, err := c.Table.YAML(); err != nil || !strings.Contains(string(overlaid), "exchange_on_send: true") {
+		if overlaid, err := c.Table.YAML(); err != nil || !strings.Contains(string(overlaid), "bounds: enforce") {
 			t.Errorf("the overlay is not in the table: %v", err)
 		}
 	}

@@ -62,7 +62,7 @@ func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGatewa
 func newCallbackParties(t *testing.T) *callbackGateway {
 	t.Helper()
 	r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
-	r.service = newService(func(o *sandbox.Options) { o.Transport, o.AnyCallbackURL = r, true })
+	r.service = newService(func(o *sandbox.Options) { o.Transport = r })
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
 	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))

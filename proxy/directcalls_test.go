@@ -64,7 +64,6 @@ type comparison struct {
 	caller                *http.Client
 	direct, behindGateway *sandbox.Service // called directly, and through the gateway
 	wantCalls             int              // that the gateway must have made
-	maintenance           bool
 }
 
 func (l *comparison) close() {
@@ -74,7 +73,7 @@ func (l *comparison) close() {
 
 // event makes a call or changes both services. Earlier items of the list are drawn more often.
 func (l *comparison) event(t *rapid.T) {
-	switch what := rapid.SampledFrom([]string{"create", "pay", "read", "cancel", "resend", "destroy", "networks", "clock", "fail", "points", "maintenance"}).Draw(t, "event"); what {
+	switch what := rapid.SampledFrom([]string{"create", "pay", "read", "cancel", "resend", "destroy", "decline", "clock", "points"}).Draw(t, "event"); what {
 	case "pay":
 		at := l.pickBill(t, "W")
 		p := rapid.SampledFrom([]sandbox.Payment{
@@ -89,26 +88,24 @@ func (l *comparison) event(t *rapid.T) {
 			_, err := s.PayWith(at.key, at.text(), p)
 			return err
 		})
-	case "fail":
-		at := l.pickBill(t, "W")
+	case "decline":
 		l.applyToBoth(t, func(s *sandbox.Service) error {
-			_, err := s.Fail(at.key, at.text(), "PAYMENT_001")
-			return err
+			return s.AddFault(sandbox.Fault{Operation: "payment", Code: "PAYMENT_001"})
 		})
-	case "networks":
-		code := rapid.SampledFrom([]string{"0000", "PAYMENT_002", "PAYMENT_004", "BILL_004"}).Draw(t, "code")
-		l.applyToBoth(t, func(s *sandbox.Service) error { return s.Networks(code, 1) })
 	case "clock":
 		by := rapid.SampledFrom([]time.Duration{time.Second, 12 * time.Hour, 48 * time.Hour}).Draw(t, "by")
 		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetClock(s.Now().Add(by)) })
 	case "points":
 		points := rapid.IntRange(0, 3).Draw(t, "points")
 		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetPoints("demo-nopoint-key", points) })
-	case "maintenance":
-		l.maintenance = !l.maintenance && rapid.IntRange(0, 3).Draw(t, "begins") == 3
-		l.applyToBoth(t, func(s *sandbox.Service) error { return s.SetMaintenance(l.maintenance) })
 	default:
 		q, difference := l.drawCall(t, what)
+		codes := []string{"", "", "PAYMENT_002", "PAYMENT_004", "BILL_004", "MAINTAINED_METHOD"}
+		if code := rapid.SampledFrom(codes).Draw(t, "refused with"); code != "" && what == "cancel" && difference.code == "" {
+			l.applyToBoth(t, func(s *sandbox.Service) error {
+				return s.AddFault(sandbox.Fault{Operation: "bill.cancel", Code: code})
+			})
+		}
 		l.compareCall(t, q, difference)
 	}
 }
@@ -129,7 +126,7 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 		if got.status != http.StatusBadRequest || code != difference.code {
 			t.Fatalf("HTTP %d with %s, want 400 with %s: %s", got.status, code, difference.code, got.body)
 		}
-		if difference.gatewayOnly || l.maintenance {
+		if difference.gatewayOnly {
 			return
 		}
 		if direct := codeOf(t, l.client, q.direct(l)); direct != code {

@@ -92,7 +92,7 @@ func newSoak(t *testing.T) *soak {
 		must(t, errors.Join(opened.Change(t.Context(), store.Change{Action: store.Staged, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, By: stage.By, At: stage.At}), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
 	}
 	for range 2 {
-		b := &soakBackend{Service: newService(func(o *sandbox.Options) { o.Transport, o.AnyCallbackURL, o.Partners = s.notify, true, partners })}
+		b := &soakBackend{Service: newService(func(o *sandbox.Options) { o.Transport, o.Partners = s.notify, partners })}
 		b.server = httptest.NewServer(b)
 		t.Cleanup(func() { b.server.Close(); _ = b.Close() })
 		s.backends = append(s.backends, b)

@@ -15,16 +15,13 @@ import (
 func (s *source) readTable() {
 	t := s.table
 	var keys struct {
-		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
-		Failures, Noun, Service, Hash                                    *yaml.Node
-		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
+		Forms, Success, Invalid, Unknown, Bounds, Roles, Fields *yaml.Node
+		Failures, Noun, Service, Hash                           *yaml.Node
+		Catalogue, Common, Codes, Operations, Callbacks         *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
 	s.readForms(keys.Forms)
-	t.options, t.roles, t.fields = map[string]bool{}, map[string]*role{}, map[string]*fieldText{}
-	for name, v := range s.members(keys.Options, "options") {
-		t.options[name.Value] = s.boolean(v, name.Value)
-	}
+	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
 		r := &role{name: name.Value}
 		if t.roles[r.name] = r; s.decode(v, "a role", r) {
@@ -74,12 +71,6 @@ func (s *source) readTable() {
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
 	s.checkReferences(keys.Operations)
-	for name := range Members(keys.Options) {
-		if !s.usedOptions[name.Value] && len(s.problems) == 0 { // a misspelled option would have no effect
-			hint := DidYouMean(name.Value, slices.Collect(maps.Keys(s.usedOptions)))
-			s.errorf(name, "options: no row has when or unless with %q%s", name.Value, hint)
-		}
-	}
 }
 
 // readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no

@@ -9,7 +9,7 @@ import (
 
 // keysOfAList are the keys that a row with each or list can have beside the names of the forms. Those of one value
 // belong to the rows of its items, or apply to each item of a plain list.
-const keysOfAList = "each list about required optional refuse malformed when unless"
+const keysOfAList = "each list about required optional refuse malformed"
 
 // keysOfAnItem are the other keys of a plain list, which apply to each item.
 const keysOfAnItem = " as pattern shift values empty otherwise min max exact_digits one_of exact"

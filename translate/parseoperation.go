@@ -99,14 +99,3 @@ func (s *source) roleName(n *yaml.Node, what string) string {
 	}
 	return name
 }
-
-// option returns the name of a declared option.
-func (s *source) option(n *yaml.Node, what string) string {
-	name := s.str(n, what)
-	if _, known := s.table.options[name]; !known {
-		hint := DidYouMean(name, slices.Collect(maps.Keys(s.table.options)))
-		s.errorf(n, "%s: the table has no option %q%s", what, name, hint)
-	}
-	s.usedOptions[name] = true
-	return name
-}

@@ -30,8 +30,7 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	}
 }
 
-// readRowList reads the rows of a message, or of an item of a list in it, without those that an option switches off,
-// and checks that no two contradict each other.
+// readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
 func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool) (list []*row) {
 	t := s.table
 	used := [2]map[string]*row{{}, {}} // by form and path, of the row or of an object around it: the first such row
@@ -57,7 +56,7 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool)
 		}
 		s.readSpecial(r)
 		s.readItems(o, m, r)
-		if r.When != "" && !t.options[r.When] || t.options[r.Unless] || len(s.problems) > before {
+		if len(s.problems) > before {
 			continue
 		}
 		for f := range r.Path {

@@ -16,7 +16,7 @@ func TestR45_RepliesAreAboutTheirPartner(t *testing.T) {
 		"v2":     `{"apiKey":"the-key","member":"m1","merchant":"s1","bill":{"billId":"B1","sendType":"TALK"}}`,
 		"legacy": `{"apikey":"the-key","member":"m1","merchant":"s1","bill_id":"B1","bill":{"bill_id":"B1"}}`,
 	}
-	exchanged := overlaid(t, "options: {exchange_on_send: true}")
+	exchanged := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: merchant, replaces: v2}, {v2: merchant, legacy: member, replaces: v2}]}}")
 	without := overlaid(t, "operations: {bill.read: {reply: [{v2: apiKey, remove: true}]}}")
 	for _, row := range []struct {
 		table    *translate.Table

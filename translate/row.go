@@ -42,8 +42,6 @@ type row struct {
 	MustEqualRequest string // the path in the request, in the first form
 	RepeatsRequest   string // likewise
 
-	When, Unless string `is:"an option"`
-
 	example string
 	node    *yaml.Node
 	source  Row

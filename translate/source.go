@@ -26,7 +26,6 @@ type source struct {
 	together     map[*yaml.Node]*yaml.Node   // by callback: its rows, with all layers
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
-	usedOptions  map[string]bool        // options in the when or unless of a row
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
 	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
 	compared     int                    // the names that were compared for suggestions
@@ -38,7 +37,7 @@ type source struct {
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
-		layers: map[string][]*yaml.Node{}, together: map[*yaml.Node]*yaml.Node{}, usedOptions: map[string]bool{},
+		layers: map[string][]*yaml.Node{}, together: map[*yaml.Node]*yaml.Node{},
 		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
 	}
 	for i, file := range t.files {
@@ -243,8 +242,6 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
-	case "an option":
-		return s.option(n, key)
 	}
 	return oneOf(s, n, key, strings.Split(is, "|")...)
 }

@@ -60,3 +60,9 @@ func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, erro
 	}
 	return reply, nil
 }
+
+// knowsCode reports whether a code is in the catalogue or in another list of the table.
+func (t *Table) knowsCode(form int, code string) bool {
+	_, paired := t.codes.find(form, code)
+	return code == t.success.code[form] || paired || t.InCatalogue(code) || t.known[form][code].Means != ""
+}

@@ -30,7 +30,6 @@ type Table struct {
 	own        map[OwnFailure]string // the codes of the gateway's own failures
 	bounds     string                // "upstream" or "enforce"
 	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
-	options    map[string]bool
 	roles      map[string]*role
 	fields     map[string]*fieldText // by name of the field
 	catalogue  []string

@@ -18,9 +18,9 @@ func (o *Operation) Version() string { return o.version }
 
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
-	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles options hash")
+	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles hash")
 	outsideOperations = strings.Fields("request reply explain route state_returns")
-	outsideRows       = strings.Fields("each about when unless")
+	outsideRows       = strings.Fields("each about")
 )
 
 // setVersions sets the versions of all operations.

@@ -31,7 +31,6 @@ func TestSandboxHasTheHashRuleOfTheTable(t *testing.T) {
 	s := system{env: func(string) (string, bool) { return "", false }}
 	options := func(c sandboxCommand) (sandbox.Options, error) {
 		c.Control, c.Environment, c.FailureStatus = "127.0.0.1:8082", sandbox.Development, 200
-		c.FailureData, c.DestroyRefused, c.WrongAmount = "null", "BILL_002", "VALIDATION_001"
 		return c.options(s)
 	}
 	byTable, err := options(sandboxCommand{})

@@ -72,7 +72,7 @@ func TestLostCallbacks(t *testing.T) {
 	p, b := newToldPartner(t), newCluster(t)
 	client := b.client(t)
 	options := sandbox.Options{
-		CallbackCancelDestroy: true, CallbackInterval: 2 * time.Second, CallbackRetries: 1000, Transport: client.Transport, AnyCallbackURL: true, BaseURL: "https://pay.example.com",
+		CallbackCancelDestroy: true, CallbackInterval: 2 * time.Second, CallbackRetries: 1000, Transport: client.Transport, BaseURL: "https://pay.example.com",
 	}
 	for _, key := range keys {
 		options.Partners = append(options.Partners, sandbox.Partner{Key: key, Strict: true, Merchants: []sandbox.Merchant{{MemberID: "m", MerchantID: "s-" + key}}})

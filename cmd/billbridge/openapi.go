@@ -10,12 +10,11 @@ import (
 
 // openapiCommand is billbridge assets openapi.
 type openapiCommand struct {
-	Form       translate.Form `required:"" placeholder:"NAME" help:"The form that the partner uses, such as legacy or v2."`
-	Collection bool           `help:"Print the requests of the document as a collection that Postman, Bruno and other HTTP clients import."`
+	Form translate.Form `required:"" placeholder:"NAME" help:"The form that the partner uses, such as legacy or v2."`
 	tableFlags
 }
 
-// Run prints the document or the collection.
+// Run prints the document.
 func (c *openapiCommand) Run(s system) error {
 	table, loaded, err := c.load(s)
 	if err != nil {
@@ -28,10 +27,6 @@ func (c *openapiCommand) Run(s system) error {
 	if loaded != nil {
 		server = loaded.PartnerURL()
 	}
-	write := openapi.Document
-	if c.Collection {
-		write = openapi.Collection
-	}
-	text, err := write(table, c.Form, server)
+	text, err := openapi.Document(table, c.Form, server)
 	return s.write(append(text, '\n'), err)
 }

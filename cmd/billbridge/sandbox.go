@@ -46,12 +46,6 @@ func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 	if o.Sign, err = c.signer(table); err != nil {
 		return o, err
 	}
-	if o.BillIDs == "letters-digits-marks" {
-		o.BillIDs = sandbox.LettersDigitsMarks
-	}
-	if o.NumbersWhenUnpaid == "zero" {
-		o.NumbersWhenUnpaid = sandbox.ZeroWhenUnpaid
-	}
 	if o.CallbackRetries == 0 {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
 	}

@@ -98,7 +98,7 @@ func New(o Options) (*Console, error) {
 			c.site.Handle(route)
 		}
 	}
-	c.site.Handle(pages.Route{Pattern: "GET /table/{kind}/{form}", Serve: c.tableFile})
+	c.site.Handle(pages.Route{Pattern: "GET /table/openapi/{form}", Serve: c.tableFile})
 	return c, nil
 }
 
@@ -125,8 +125,8 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/bills                Bills
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
-//	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
-//	/table                Table; /table/openapi/{form} and /table/collection/{form} are files
+//	/playground           Playground; ?operation, message and direction choose the example
+//	/table                Table; /table/openapi/{form} is a file
 //	/config               Config
 //	/sign-in, /sign-out   sessions, by package pages
 //	/static/…             style and scripts, by package pages

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +24,6 @@ type playgroundPage struct {
 	playgroundForm
 	Table  *translate.Table // with the overlay
 	Result *playgroundResult
-	Notice string // a key of text/
 }
 
 // A playgroundForm is what the visitor has filled in. From and To are the forms of the message: a reply goes from the
@@ -67,7 +65,7 @@ func (c *Console) playground(r *http.Request) (answer, error) {
 			status, p.Result.Problem = http.StatusRequestEntityTooLarge, "playground.too_large"
 		}
 	} else {
-		p.answer(r, c.ring)
+		p.answer(r)
 	}
 	return answer{page: "playground", part: "result", data: p, status: status}, nil
 }
@@ -97,9 +95,9 @@ func (c *Console) oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
 }
 
 // answer fills in the form of a request, and translates its document.
-func (p *playgroundPage) answer(r *http.Request, calls *ring) {
+func (p *playgroundPage) answer(r *http.Request) {
 	problem := p.applyOverlay(r.PostFormValue("overlay"))
-	values, key := r.PostForm, r.FormValue("call")
+	values := r.PostForm
 	if r.Method != http.MethodPost { // a link cannot fill in a document: an address ends in histories and logs
 		values = url.Values{}
 		for _, name := range []string{"operation", "message", "direction"} {
@@ -107,11 +105,7 @@ func (p *playgroundPage) answer(r *http.Request, calls *ring) {
 		}
 	}
 	p.fill(values)
-	switch {
-	case r.Method == http.MethodPost && r.PostFormValue("do") != "example":
-	case r.Method == http.MethodGet && key != "":
-		p.fillShape(calls.find(key))
-	default:
+	if r.Method != http.MethodPost || r.PostFormValue("do") == "example" {
 		p.fillExample()
 	}
 	if p.Result = problem; problem == nil {
@@ -199,29 +193,5 @@ func (p *playgroundPage) fillExample() {
 		p.Document = pretty(translation.Example(translate.Reply))
 	case translation != nil:
 		p.Document = pretty(translation.Example(translate.Request))
-	}
-}
-
-// fillShape fills in the shape of a call: its fields and types with invented values.
-func (p *playgroundPage) fillShape(call *call) {
-	p.Notice = "playground.shape"
-	if call == nil {
-		p.Notice = "playground.call_gone"
-		return
-	}
-	upstream := cmp.Or(call.Form, call.Client)
-	p.Operation, p.From, p.To = call.Operation, call.Client, upstream
-	var shape []byte
-	switch {
-	case call.Translation == nil:
-	case p.Reply():
-		p.From, p.To, p.Status = upstream, call.Client, strconv.Itoa(cmp.Or(call.ReplyStatus, http.StatusOK))
-		p.Request = pretty(call.Translation.ShapeRequest(call.Request))
-		shape = call.Translation.ShapeReply(call.Request, call.Reply)
-	default:
-		shape = call.Translation.ShapeRequest(call.Request)
-	}
-	if p.Document = pretty(shape); shape == nil {
-		p.Notice = "playground.no_shape"
 	}
 }

@@ -13,9 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"billbridge/proxy"
 	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
@@ -239,34 +237,6 @@ func TestPlaygroundShowsExamples(t *testing.T) {
 			if got := result(t, page); !strings.Contains(got, "Output in v2") || strings.Contains(page, "pasted") {
 				t.Errorf("%s %s: %s", o.Name, message, got)
 			}
-		}
-	}
-}
-
-// A call of the page Calls opens with its fields and types, and with no value of it.
-func TestPlaygroundOpensTheShapeOfACall(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	translation := c.Config().Table.Operation("bill.destroy").Translation("legacy", "v2")
-	c.Finished(&proxy.Finished{
-		At: time.Now(), Operation: "bill.destroy", Client: "legacy", Form: "v2", Translation: translation, ReplyStatus: 200,
-		Request: []byte(`{"apikey":"canary-1","bill_id":"canary-2","price":"4321","phone":"01043214321","canary-3":1}`),
-		Reply:   []byte(`{"code":"0000","message":"canary-4","data":{"apiKey":"canary-1","billId":"canary-2","canary-5":[4321]}}`),
-	})
-	c.Finished(&proxy.Finished{At: time.Now(), Operation: "none"})
-	calls, _ := c.ring.list(func(*proxy.Finished) bool { return true }, 0, 9)
-	for message, want := range map[string]string{
-		"request": `"apiKey": "apiKey", "bill": { "billId": "billId", "price": 1000 } }`,
-		"reply":   `"bill_id": "billId"`,
-	} {
-		_, page := get(t, c, "/playground?call="+calls[1].Key()+"&message="+message, "")
-		if got := result(t, page); !strings.Contains(got, want) || strings.Contains(page, "canary") || strings.Contains(page, "4321") || !strings.Contains(page, "This is the shape of a call") {
-			t.Errorf("%s: %s", message, page)
-		}
-	}
-	for key, want := range map[string]string{calls[0].Key(): "The call has no shape", "zzz": "The call is not kept any more.", "..": "The call is not kept any more."} {
-		if status, page := get(t, c, "/playground?call="+key, ""); status != http.StatusOK || !strings.Contains(page, want) {
-			t.Errorf("%s: %d\n%s", key, status, page)
 		}
 	}
 }

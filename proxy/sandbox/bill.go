@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -88,8 +87,7 @@ func (s *Service) create(t *tables, c *call) error {
 		return refuse(codeNoTalk)
 	case c.SendType == sendURL && c.partner.NoURL:
 		return refuse(codeNoURL)
-	case c.checks("unique") && t.Bills.get(c.Bill.key()) != nil,
-		s.opt.GlobalBillIDs && slices.ContainsFunc(t.Bills.order, func(k billKey) bool { return k.id == c.ID }):
+	case c.checks("unique") && t.Bills.get(c.Bill.key()) != nil:
 		return refuse(codeDuplicate)
 	}
 	c.found = c.Bill
@@ -110,18 +108,16 @@ func (s *Service) checkInput(c *call, now time.Time) error {
 	switch {
 	case utf8.RuneCountInString(c.ID) > maxBillID:
 		return refuse(codeLongID)
-	case !s.validBillID(c.ID):
+	case !goodBillID.MatchString(c.ID):
 		return c.invalid("billId")
 	case c.SendType != sendTalk && c.SendType != sendURL:
 		return refuse(codeBadSendType)
 	case !isDigits(c.Price):
 		return c.invalid("price")
-	case c.Phone != "" && !s.opt.Mobile.MatchString(c.Phone):
+	case c.Phone != "" && !mobile.MatchString(c.Phone):
 		return refuse(codeBadPhone)
-	case c.ExpireDt != "" && !isDate(c.ExpireDt), s.expired(c.ExpireDt, now):
+	case c.ExpireDt != "" && !isDate(c.ExpireDt), expired(c.ExpireDt, now):
 		return c.invalid("expireDt")
-	case c.CallbackURL != "" && !s.validCallbackURL(c.CallbackURL):
-		return c.invalid("callbackUrl")
 	}
 	if err := s.checkHash(c); err != nil {
 		return err
@@ -154,24 +150,8 @@ func (s *Service) checkHash(c *call) error {
 	return nil
 }
 
-// billIDs match the bill ids that the rules accept, besides their limit.
-var billIDs = map[BillIDRule]*regexp.Regexp{
-	LettersDigitsMarks: regexp.MustCompile(`^[\pL\p{Nd}_-]*$`),
-	LettersOrDigits:    regexp.MustCompile(`^[\pL\p{Nd}]*$`),
-	AnyCharacters:      regexp.MustCompile(``),
-	ExactlyTwenty:      regexp.MustCompile(`^[\pL\p{Nd}]{20}$`),
-}
-
-func (s *Service) validBillID(id string) bool {
-	rule := s.opt.BillIDs
-	return billIDs[rule].MatchString(id) &&
-		(rule != ExactlyTwenty || s.opt.Environment != Development || isBusinessNumber(id[:businessNumberDigits]))
-}
-
-// validCallbackURL reports whether an address is a web address, or an option accepts any address.
-func (s *Service) validCallbackURL(address string) bool {
-	return s.opt.AnyCallbackURL || webURL(address) != nil
-}
+// goodBillID matches bill ids, besides their limit. The document has letters and digits; clients also use - and _.
+var goodBillID = regexp.MustCompile(`^[\pL\p{Nd}_-]*$`)
 
 // webURL parses an http or https URL with a host. It returns nil for any other text.
 func webURL(address string) *url.URL {
@@ -185,7 +165,7 @@ func webURL(address string) *url.URL {
 // findBill finds the bill that a call names, in any state, or refuses with BILL_003.
 func (s *Service) findBill(t *tables, c *call) error {
 	b := t.Bills.get(c.Bill.key())
-	if c.checks("bill") && b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
+	if c.checks("bill") && b == nil || b.Member != c.Member || b.Merchant != c.Merchant {
 		return refuse(codeNotFound)
 	}
 	c.found = *b
@@ -211,17 +191,17 @@ func (s *Service) resend(t *tables, c *call) error {
 
 // destroy changes the state from W to D.
 func (s *Service) destroy(t *tables, c *call) error {
-	return s.end(t, c, stateUnpaid, stateDestroyed, s.opt.DestroyRefused)
+	return s.end(t, c, stateUnpaid, stateDestroyed)
 }
 
-// cancel changes the state from F to C, unless a card network declines.
+// cancel changes the state from F to C.
 func (s *Service) cancel(t *tables, c *call) error {
-	return s.end(t, c, statePaid, stateCancelled, codeNotCancellable)
+	return s.end(t, c, statePaid, stateCancelled)
 }
 
-// end changes the state of a bill, if the call is signed and the price is the whole amount. The bill of another state
-// is refused with a code.
-func (s *Service) end(t *tables, c *call, from, to, refused string) error {
+// end changes the state of a bill, if the call is signed and the price is the whole amount. Another price is not
+// PAYMENT_002, because clients retry that.
+func (s *Service) end(t *tables, c *call, from, to string) error {
 	if !isDigits(c.Price) {
 		return c.invalid("price")
 	}
@@ -234,14 +214,9 @@ func (s *Service) end(t *tables, c *call, from, to, refused string) error {
 	case err != nil:
 		return err
 	case c.checks("state") && b.State != from:
-		return refuse(refused)
+		return refuse(codeNotCancellable)
 	case c.checks("whole") && trimZeros(b.Price) != trimZeros(c.Price):
-		return refusal{s.opt.WrongAmount, c.path("price")}
-	}
-	if to == stateCancelled {
-		if declined := t.network(onCancel, b); c.checks("network") && declined != "" {
-			return refuse(declined)
-		}
+		return c.invalid("price")
 	}
 	s.finish(t, b, to, c.cancelNote)
 	return nil

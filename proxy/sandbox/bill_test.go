@@ -86,30 +86,26 @@ func TestPaymentsRefused(t *testing.T) {
 	}
 }
 
-// A bill that expires today can be created until midnight in Seoul, whatever the zone of the clock; with ExpiresAtDawn
-// until the midnight before.
+// A bill that expires today can be created until midnight in Seoul, whatever the zone of the clock.
 func TestCreateRefusesAnExpiredBill(t *testing.T) {
 	t.Parallel()
 	dusk := time.Date(2026, 3, 31, 15, 0, 0, 0, time.UTC) // midnight in Seoul, when 2026-03-31 ends
 	dawn := dusk.Add(-24 * time.Hour)
 	for _, row := range []struct {
 		at     time.Time
-		dawn   bool
 		expire string
 		want   string
 	}{
-		{dusk.Add(-time.Second), false, "2026-03-31", "0000"},
-		{dusk, false, "2026-03-31", "VALIDATION_001"},
-		{dusk, false, "2026-04-01", "0000"},
-		{dusk, false, "0000-01-01", "VALIDATION_001"},
-		{dawn.Add(-time.Second), true, "2026-03-31", "0000"},
-		{dawn, true, "2026-03-31", "VALIDATION_001"},
-		{dawn, false, "2026-03-31", "0000"},
-		{dawn, false, "2026-03-30", "VALIDATION_001"},
+		{dusk.Add(-time.Second), "2026-03-31", "0000"},
+		{dusk, "2026-03-31", "VALIDATION_001"},
+		{dusk, "2026-04-01", "0000"},
+		{dusk, "0000-01-01", "VALIDATION_001"},
+		{dawn, "2026-03-31", "0000"},
+		{dawn, "2026-03-30", "VALIDATION_001"},
 	} {
 		for _, form := range forms {
 			for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -10*3600), time.FixedZone("", 14*3600)} {
-				r := start(t, sandbox.Options{ExpiresAtDawn: row.dawn, Clock: func() time.Time { return row.at.In(zone) }})
+				r := start(t, sandbox.Options{Clock: func() time.Time { return row.at.In(zone) }})
 				code, body := r.do(newCall(form, "create").with("expireDt", row.expire))
 				equal(t, code, row.want, form, row, body)
 				if field := map[string]string{"v2": "(bill.expireDt)", "legacy": "(bill.expire_dt)"}[form]; code != "0000" && !strings.Contains(body, field) {

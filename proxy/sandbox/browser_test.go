@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest/browser"
+	"billbridge/proxy/sandbox"
 
 	"github.com/chromedp/chromedp"
 )
@@ -113,7 +114,7 @@ func TestBrowserPays(t *testing.T) {
 	p.Do("installments", chromedp.SetValue(chromedp.ID("months"), "3"))
 	p.Picture("bill-card")
 
-	must(t, r.Networks("BILL_004", 1))
+	r.Fault(sandbox.Fault{Operation: "payment", Code: "BILL_004"})
 	p.tap("button")
 	p.wait("[role=alert]")
 	p.fits()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -102,17 +101,6 @@ func (s *Service) SendCallback(partnerKey, billID string, change func(body []byt
 		return nil
 	})
 	return err
-}
-
-// setFields returns a JSON object with other values of fields, and without those that are null.
-func setFields(object []byte, values map[string]json.RawMessage) []byte {
-	members, ok := parseObject(object)
-	if !ok {
-		return object
-	}
-	maps.Copy(members, values)
-	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
-	return marshal(members)
 }
 
 // Notify sends the callbacks of a bill again, also delivered ones, with as many attempts as the first time.
@@ -261,8 +249,9 @@ var errDropped = errors.New("the connection was closed by a fault before the ans
 func (n *sender) post(c Callback, made *Attempt) (err error) {
 	f := c.fault
 	body := []byte(cmp.Or(f.Body, c.Body))
-	if f.Amount != "" {
-		body = setFields(body, map[string]json.RawMessage{form(c.Form).name("apprPrice"): marshal(f.Amount)})
+	if members, isObject := parseObject(body); isObject && f.Amount != "" {
+		members[form(c.Form).name("apprPrice")] = marshal(f.Amount)
+		body = marshal(members)
 	}
 	x := &Exchange{
 		Facts: Facts{
@@ -305,13 +294,9 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	x.Reply = answer
 	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
-	switch any2xx := n.service.opt.CallbackAny2xx; {
-	case any2xx && made.Status/100 == 2:
-		return nil
+	switch {
 	case err != nil:
 		return err
-	case any2xx:
-		return fmt.Errorf("expected a status of 2xx but got: %d", made.Status)
 	case made.Status != http.StatusOK:
 		return fmt.Errorf("expected status 200 but got: %d", made.Status)
 	}

@@ -244,7 +244,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 	}
 }
 
-// With AnyCallbackURL an attempt at an invalid address fails with a reason.
+// An attempt at an invalid address fails with a reason.
 func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -253,7 +253,7 @@ func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{AnyCallbackURL: true, Transport: http.DefaultTransport})
+			r := start(t, sandbox.Options{Transport: http.DefaultTransport})
 			r.must(newCall("v2", "create").with("callbackUrl", address))
 			must(t, r.Pay(demoKey, billID))
 			if a := r.awaitCallback(billID, "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {

@@ -59,10 +59,10 @@ func TestClockExpiresBills(t *testing.T) {
 		r.must(newCall(form, "create").with("billId", "FOREVER").with("expireDt", omitted{}))
 		r.runControl(`
 			POST /clock {"now":"2026-12-31T23:59:59+09:00"} > 200
-			POST /bills/{bill}/fail > 200 "state":"W"
+			POST /faults {"operation":"payment","code":"PAYMENT_001"} > 200
+			POST /bills/{bill}/pay > 409 PAYMENT_001
 			POST /clock {"advance":"1s"} > 200 2027-01-01T00:00:00+09:00
 			POST /bills/{bill}/pay > 409 it expired on 2026-12-31
-			POST /bills/{bill}/fail > 409 it expired on 2026-12-31
 			GET /bills/{bill} > 200 "state":"W"
 			POST /clock {"advance":"87600h"} > 200
 			POST /bills/{bill}/pay > 409 it expired on 2026-12-31

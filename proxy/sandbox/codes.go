@@ -26,15 +26,11 @@ const (
 	codeInvalid           = "VALIDATION_001"
 	codeBadHash           = "VALIDATION_002"
 	codeBadPhone          = "VALIDATION_004"
-	codeNoNetwork         = "PAYMENT_001"
-	codeCancelFailed      = "PAYMENT_002"
 	codeBelowMinimum      = "PAYMENT_003"
-	codeNoMethod          = "PAYMENT_004"
 	codeBelowDevelopment  = "PAYMENT_005"
 	codeDuplicate         = "BILL_001"
 	codeNotCancellable    = "BILL_002"
 	codeNotFound          = "BILL_003"
-	codeUnreadableCard    = "BILL_004"
 	codeNoTransaction     = "BILL_005"
 	codeNotSendable       = "BILL_006"
 	codeLongID            = "BILL_007"
@@ -42,7 +38,6 @@ const (
 	codeNoTalk            = "BILL_009"
 	codeNoURL             = "BILL_010"
 	codeNoPoints          = "POINT_001"
-	codeMaintained        = "MAINTAINED_METHOD"
 )
 
 // catalogueText has the codes of the document in their order, with their texts.

@@ -15,7 +15,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Control returns the handler of the control API, which does what customers, card networks and the service's operator
+// Control returns the handler of the control API, which does what customers, card companies and the service's operator
 // do. It needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill
 // may be omitted unless several partners have a bill with this id. Requests from web pages of another origin are
 // refused. With Options.ControlToken every request needs the token, or that of a partner. Without it only connections
@@ -28,31 +28,24 @@ import (
 //	GET    /bills                  all bills; ?partner=KEY for those of one partner
 //	GET    /bills/{billId}         one bill; ?partner=KEY if several partners have this id
 //	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional: pays
-//	POST   /bills/{billId}/fail    {"partner","code"}: makes a payment that fails, with PAYMENT_001 if code is omitted
 //	POST   /bills/{billId}/expire  {"partner"}: makes yesterday the last day of an unpaid bill
 //	POST   /bills/{billId}/cancel  {"partner"}: cancels a paid bill, as the card company does at the wish of a customer
 //	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
-//	POST   /bills/{billId}/callback {"partner","fields"}: sends an extra callback with other values of fields, and
-//	                               without those that are null
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
 //	POST   /forwards               {"partner","forwarder"}: connects a forwarder of callbacks, which chooses its id, or
 //	                               waits up to 10 s for a [Forwarded]
 //	POST   /forwards/{id}          {"status","body","error"}: the answer to a forwarded callback
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
-//	POST   /networks               {"code","count"}: sets the next answers of card networks to payments and cancels
 //	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
 //	POST   /points                 {"partner","points"}: sets the points of a prepaid partner
-//	POST   /maintenance            {"on":true}: starts or ends the maintenance
 //	GET    /clock                  the time of the service
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
 //	DELETE /clock                  resets the time to the real one
 //	POST   /faults                 {"operation","partner","bill","count","until","name","delay_ms","status","body",
 //	                               "code","truncate","drop","gzip","skip","late_ms","show","show_bill","pay",
 //	                               "amount","copies"}: adds a fault
-//	DELETE /faults                 removes unused faults and network answers; ?partner=KEY for faults of that partner
-//	GET    /calls                  the number of calls by operation
+//	DELETE /faults                 removes unused faults; ?partner=KEY for those of that partner
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
-//	GET    /values                 the test values, which decide how payments, cancels and messages end
 func (s *Service) Control() http.Handler {
 	r := control{mux.NewRouter().SkipClean(true)}
 	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
@@ -73,25 +66,7 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return s.PayWith(in.Partner, a.id(), in.Payment)
 	})
-	handle(r, "POST /bills/{id}/fail", func(in struct {
-		ofPartner
-		Code *string `json:"code"`
-	}, a ask,
-	) (any, error) {
-		code := codeNoNetwork
-		if in.Code != nil {
-			code = *in.Code
-		}
-		return s.Fail(in.Partner, a.id(), code)
-	})
 	change(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) error { return s.Notify(in.Partner, a.id()) })
-	change(r, "POST /bills/{id}/callback", func(in struct {
-		ofPartner
-		Fields map[string]json.RawMessage `json:"fields"`
-	}, a ask,
-	) error {
-		return s.SendCallback(in.Partner, a.id(), func(body []byte) []byte { return setFields(body, in.Fields) })
-	})
 	handle(r, "GET /callbacks", func(of ofPartner, a ask) (any, error) {
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
 			return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
@@ -114,13 +89,6 @@ func (s *Service) Control() http.Handler {
 	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil
 	})
-	handle(r, "POST /networks", func(in struct {
-		Code  string `json:"code"`
-		Count int    `json:"count"`
-	}, _ ask,
-	) (any, error) {
-		return in, s.Networks(in.Code, in.Count)
-	})
 	change(r, "POST /mappings/complete", func(in struct {
 		ofPartner
 		Member   string `json:"member"`
@@ -135,12 +103,6 @@ func (s *Service) Control() http.Handler {
 	}, _ ask,
 	) (any, error) {
 		return in, s.SetPoints(in.Partner, in.Points)
-	})
-	handle(r, "POST /maintenance", func(in struct {
-		On bool `json:"on"`
-	}, _ ask,
-	) (any, error) {
-		return in, s.SetMaintenance(in.On)
 	})
 	handle(r, "GET /clock", func(ofPartner, ask) (any, error) { return s.clock(nil) })
 	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
@@ -159,13 +121,11 @@ func (s *Service) Control() http.Handler {
 		s.ClearFaultsOf(of.Partner)
 		return nil
 	})
-	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
 	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) {
 		return slices.DeleteFunc(s.Exchanges(), func(x Exchange) bool {
 			return of.excludes(x.Partner) || cmp.Or(a.query("operation"), x.Operation) != x.Operation
 		}), nil
 	})
-	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		Refuse(w, http.StatusNotFound, "no such path")
 	})

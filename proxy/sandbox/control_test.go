@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
@@ -108,9 +107,6 @@ func TestCallsAreCountedByOperation(t *testing.T) {
 	}
 	if got := r.Calls(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
-	}
-	if _, body := r.ctl(http.MethodGet, "/calls", ""); strings.TrimSpace(encode(want)) != strings.TrimSpace(body) {
-		t.Errorf("got %s", body)
 	}
 }
 

@@ -27,23 +27,24 @@ func (r *rig) runControl(requests string) {
 	}
 }
 
-// A failed payment leaves the bill unpaid and is recorded.
-func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
+// A declined payment leaves the bill unpaid and is recorded. The fault is for payments alone, and for those of its partner and bill.
+func TestDeclinedPaymentLeavesTheBillUnpaid(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.runControl(`
-		POST /bills/{bill}/fail > 200 "code":"PAYMENT_001"}]
-		POST /bills/{bill}/fail {"code":"BILL_004"} > 200 "state":"W"
-		POST /bills/{bill}/fail {"partner":"demo-partner-key","code":"PAYMENT_004"} > 200 "state":"W"
-		POST /bills/{bill}/fail {"code":"PAYMENT_002"} > 400 PAYMENT_002
-		POST /bills/{bill}/fail {"code":"0000"} > 400 0000
-		POST /bills/{bill}/fail {"code":""} > 400 PAYMENT_001, PAYMENT_004, BILL_004
-		POST /bills/{bill}/fail {"why":"PAYMENT_001"} > 400 why
-		POST /bills/{bill}/fail {"partner":"nobody"} > 404 no such bill
-		POST /bills/NONE/fail > 404 no such bill
-		GET /bills/{bill}/fail > 405
+		POST /faults {"operation":"payment","code":"PAYMENT_001","partner":"demo-strict-key"} > 200
+		POST /faults {"operation":"payment","code":"PAYMENT_001","bill":"OTHER"} > 200
+		POST /faults {"operation":"payment","code":"PAYMENT_001"} > 200 "code":"PAYMENT_001"
+		POST /faults {"operation":"payment","code":"BILL_004","bill":"{bill}"} > 200
+		POST /faults {"code":"MAINTAINED_METHOD"} > 200
+		POST /faults {"operation":"payment"} > 400 a payment needs a code
+		POST /faults {"operation":"payment","code":"PAYMENT_001","drop":true} > 400 has nothing else
+		POST /bills/{bill}/pay > 409 PAYMENT_001
+		POST /bills/{bill}/pay > 409 BILL_004
+		GET /bills/{bill} > 200 "state":"W"
 	`)
+	gives(t, "MAINTAINED_METHOD", "the fault of a call")(r.do(newCall("v2", "read")))
 	b, err := r.Bill(demoKey, billID)
 	if err != nil || b.State != "W" || b.Approval != nil {
 		t.Fatalf("%v %+v", err, b)
@@ -52,7 +53,7 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 	for _, f := range b.Failed {
 		codes = append(codes, f.Code)
 	}
-	equal(t, strings.Join(codes, " "), "PAYMENT_001 BILL_004 PAYMENT_004", "the bill remembers")
+	equal(t, strings.Join(codes, " "), "PAYMENT_001 BILL_004", "the bill remembers")
 	if body := r.must(newCall("legacy", "read")); !strings.Contains(body, `"appr_state":"W"`) || !strings.Contains(body, `"appr_num":""`) {
 		t.Errorf("a read shows a payment that failed: %s", body)
 	}
@@ -60,32 +61,8 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 		t.Errorf("a payment that failed has a callback: %+v", got)
 	}
 	// The customer pays again.
-	r.runControl(`
-		POST /bills/{bill}/pay > 200 "state":"F"
-		POST /bills/{bill}/fail > 409 its state is F
-	`)
-	r.must(newCall("v2", "cancel"))
-	r.runControl(`POST /bills/{bill}/fail > 409 its state is C`)
-	if b, _ := r.Bill(demoKey, billID); len(b.Failed) != 3 {
-		t.Errorf("a refused request is on the bill's record: %+v", b.Failed)
-	}
-}
-
-func TestControlNetworksRejectsInvalidRequests(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	r.createInState("W")
-	r.runControl(`
-		POST /networks {"code":"PAYMENT_001","count":3} > 200 {"code":"PAYMENT_001","count":3}
-		POST /networks {"code":"PAYMENT_003"} > 400 PAYMENT_003
-		POST /networks {"code":"payment_001"} > 400 PAYMENT_002
-		POST /networks {} > 400 PAYMENT_001
-		POST /networks {"code":"PAYMENT_001","times":1} > 400 times
-		POST /networks {"code":"PAYMENT_001","count":"1"} > 400 count
-		GET /networks > 405
-		DELETE /faults > 200
-		POST /bills/{bill}/pay > 200 "state":"F"
-	`)
+	r.runControl(`POST /bills/{bill}/pay > 200 "state":"F"`)
+	equal(t, len(r.Faults()), 2, "the faults of another partner and bill wait")
 }
 
 // The lookup by transaction id finds paid and cancelled bills, with the fields of a v2 read.

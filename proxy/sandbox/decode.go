@@ -98,7 +98,6 @@ type call struct {
 	hash, cancelNote                           string
 	businessNumber, redirectURL, temporaryCode string // of sub-business operations
 
-	textPrice bool   // the price was a string
 	wrongType string // the path of the first field that does not have its documented type
 	notObject bool   // the body is not a JSON object, or has a duplicate name
 
@@ -175,7 +174,6 @@ func decode(op operation, f form, body []byte) *call {
 			continue
 		case v[0] == '"':
 			*into[name] = unquote(v)
-			c.textPrice = c.textPrice || name == "price"
 			continue
 		case name == "apiKey" || name == "sendType":
 			continue // a wrong type has a code of its own, that of a missing field

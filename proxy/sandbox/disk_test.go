@@ -70,19 +70,17 @@ func TestDataFileKeepsEverything(t *testing.T) {
 			first.must(newCall("legacy", "destroy").with("billId", id))
 		}
 	}
-	works(t)(first.Fail(demoKey, "BILLW", "PAYMENT_004"))
+	first.Fault(sandbox.Fault{Operation: "payment", Code: "PAYMENT_004"})
+	fails(t, "PAYMENT_004", "the payment was not declined")(first.Pay(demoKey, "BILLW"))
 	first.must(newCall("v2", "resend").with("billId", "BILLW"))
 	first.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/","redirectUrl":"https://p.example.com/done"}`)
 	first.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`)
 	first.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":7}`)
 	first.ctl(http.MethodPost, "/clock", `{"advance":"30m"}`)
 	want := first.dump()
-	first.ctl(http.MethodPost, "/maintenance", `{"on":true}`)
 	must(t, first.Close())
 
 	second := open(t, file, sandbox.Options{})
-	gives(t, "MAINTAINED_METHOD", "maintenance is forgotten")(second.do(newCall("v2", "read")))
-	second.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
 	equal(t, second.dump(), want)
 	// No id, temporary location or approval number is used again.
 	gives(t, "BILL_001")(second.do(newCall("legacy", "create").with("billId", "BILLD")))

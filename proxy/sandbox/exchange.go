@@ -1,10 +1,7 @@
 package sandbox
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +48,8 @@ type Exchange struct {
 	Reply Body `json:"reply"`
 	// Fault is what changed the exchange.
 	Fault Fault `json:"fault,omitzero"`
-	// Checked are the checks that were made, in order; none if a fault or the maintenance decided. If the call was
-	// refused, the last one refused it, and Field is the path of the wrong field, if it has one.
+	// Checked are the checks that were made, in order; none if a fault decided. If the call was refused, the last one
+	// refused it, and Field is the path of the wrong field, if it has one.
 	Checked []string `json:"checked,omitempty"`
 	Field   string   `json:"field,omitempty"`
 	// HashText and HashWant are the text that should have been hashed and its hash, if the code is VALIDATION_002.
@@ -107,29 +104,6 @@ func (s *Service) Exchanges() (list []Exchange) {
 	s.view(func(t *tables) { list = slices.Clone(t.log) })
 	return list
 }
-
-// Repeat makes a call of the log again, as if its partner had sent it.
-func (s *Service) Repeat(ctx context.Context, x Exchange) {
-	r, err := http.NewRequestWithContext(ctx, x.Method, x.base+x.Path, bytes.NewReader(x.Request))
-	if err != nil || x.Operation == opCallback {
-		return // a callback has another sender
-	}
-	r.Header.Set("Content-Type", x.ContentType)
-	r.Header.Set("User-Agent", x.UserAgent)
-	defer func() {
-		if aborted := recover(); aborted != nil && aborted != http.ErrAbortHandler {
-			panic(aborted)
-		}
-	}()
-	s.ServeHTTP(discarded{http.Header{}}, r)
-}
-
-// discarded takes a reply that the log has.
-type discarded struct{ header http.Header }
-
-func (d discarded) Header() http.Header         { return d.header }
-func (d discarded) Write(b []byte) (int, error) { return len(b), nil }
-func (d discarded) WriteHeader(int)             {}
 
 // curl returns a command that sends the request again.
 func (x *Exchange) curl() string {

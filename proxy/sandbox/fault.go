@@ -18,7 +18,8 @@ type Fault struct {
 	// Name says in the log which fault it was. It changes nothing.
 	Name string `json:"name,omitempty"`
 	// Operation is the operation whose replies change, such as bill.create; any if empty. callback.payment is for
-	// callbacks, also those of cancels: it changes the first attempt of the next Count of them.
+	// callbacks, also those of cancels: it changes the first attempt of the next Count of them. payment is for payments
+	// of customers, which Code declines.
 	Operation string `json:"operation,omitempty"`
 	// Partner and Bill limit the fault to one partner's key and one bill id, if they are not empty.
 	Partner string `json:"partner,omitempty"`
@@ -38,7 +39,7 @@ type Fault struct {
 	RetryAfter int `json:"retry_after,omitempty"`
 	// Body replaces the body of the reply or callback, if it is not empty.
 	Body string `json:"body,omitempty"`
-	// Code refuses the call with this code, without carrying out the operation.
+	// Code refuses the call or the payment with this code, without carrying it out.
 	Code string `json:"code,omitempty"`
 	// Truncate sends half of the body and then aborts the connection.
 	Truncate bool `json:"truncate,omitempty"`
@@ -62,10 +63,16 @@ type Fault struct {
 	Copies int `json:"copies,omitempty"`
 }
 
-// opCallback is the operation of callbacks.
-const opCallback = "callback.payment"
+// The operations that no call of a partner has.
+const (
+	opCallback = "callback.payment"
+	opPayment  = "payment"
+)
 
-// Operations returns the names of all operations. That of callbacks is the last.
+// notCalls are changed only by faults that name them.
+var notCalls = []string{opNone, opCallback, opPayment}
+
+// Operations returns the names of all operations in the log. That of callbacks is the last.
 func Operations() (names []string) {
 	for _, op := range operations {
 		names = append(names, op.name)
@@ -82,7 +89,7 @@ func (f *Fault) owner() *string { return &f.Partner }
 func (t *tables) takeFault(operation, partner, bill string) Fault {
 	t.endFaults()
 	return take(&t.faults, func(f Fault) bool {
-		return (f.Operation == operation || f.Operation == "" && operation != opNone && operation != opCallback) &&
+		return (f.Operation == operation || f.Operation == "" && !slices.Contains(notCalls, operation)) &&
 			cmp.Or(f.Partner, partner) == partner && cmp.Or(f.Bill, bill) == bill
 	})
 }
@@ -115,23 +122,21 @@ func take(waiting *[]Fault, matches func(Fault) bool) Fault {
 	return f
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation does not exist or lacks one of the
-// other fields, or if net/http cannot answer with its status.
+// Fault is AddFault, but panics instead of returning an error.
 func (s *Service) Fault(f Fault) {
-	if err := s.checkedFault(f, 999); err != nil {
+	if err := s.AddFault(f); err != nil {
 		panic(err) // a programming error
 	}
 }
 
-// AddFault is Fault, but returns an error instead of a panic, also if the status is over 599.
-func (s *Service) AddFault(f Fault) error { return s.checkedFault(f, 599) }
-
-func (s *Service) checkedFault(f Fault, highest int) error {
-	names, text := Operations(), ""
+// AddFault adds a fault after the others for the same calls. It returns an error if its operation does not exist or
+// lacks one of the other fields, or if net/http cannot answer with its status.
+func (s *Service) AddFault(f Fault) error {
+	names, text := append(Operations(), opPayment), ""
 	switch {
-	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
+	case f.Status != 0 && (f.Status < 200 || f.Status > 999):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
-		text = fmt.Sprintf("status: expected 200 to %d", highest)
+		text = "status: expected 200 to 999"
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
@@ -139,6 +144,10 @@ func (s *Service) checkedFault(f Fault, highest int) error {
 		f.Operation != opCreate && f.Pay:
 		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment " +
 			"alone has amount and copies, but not status, code, truncate, gzip and late_ms"
+	case f.Operation == opPayment && (f.Code == "" || f != Fault{
+		Name: f.Name, Operation: opPayment, Partner: f.Partner, Bill: f.Bill, Count: f.Count, Until: f.Until, Code: f.Code,
+	}):
+		text = "code: a payment needs a code, and has nothing else"
 	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
 		text = fmt.Sprintf("show: expected W, F, C, D or %s but got: %q", showAbsent, f.Show)
 	default:
@@ -148,14 +157,13 @@ func (s *Service) checkedFault(f Fault, highest int) error {
 	return badRequest(text)
 }
 
-// ClearFaults removes all unused faults, also those of networks.
+// ClearFaults removes all unused faults.
 func (s *Service) ClearFaults() { s.ClearFaultsOf("") }
 
 // ClearFaultsOf removes the unused faults that are limited to one partner, or all if its key is empty.
 func (s *Service) ClearFaultsOf(partnerKey string) {
 	s.view(func(t *tables) {
-		gone := func(f Fault) bool { return partnerKey == "" || f.Partner == partnerKey }
-		t.faults, t.networks = slices.DeleteFunc(t.faults, gone), slices.DeleteFunc(t.networks, gone)
+		t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return partnerKey == "" || f.Partner == partnerKey })
 	})
 }
 

@@ -141,7 +141,7 @@ func (s *Service) record(f form, b *Bill) map[string]any {
 	var price, outcome, payType, cashClass, at string
 	if b.Approval != nil {
 		a = *b.Approval
-		price, outcome, payType, at = b.Price, codeSuccess, strconv.Itoa(s.opt.PayTypes[a.Method]), stamp(a.At)
+		price, outcome, payType, at = b.Price, codeSuccess, strconv.Itoa(slices.Index(methods, a.Method)), stamp(a.At)
 		cashClass = v2CashClasses[a.CashClass]
 	}
 	number := s.number
@@ -167,11 +167,11 @@ func (s *Service) record(f form, b *Bill) map[string]any {
 func (s *Service) number(digits string) any {
 	if digits == "" {
 		switch s.opt.NumbersWhenUnpaid {
-		case NullWhenUnpaid:
+		case "null":
 			return rawJSON("null")
-		case EmptyWhenUnpaid:
+		case "empty":
 			return ""
-		case OmitWhenUnpaid:
+		case "omit":
 			return nil
 		}
 		digits = "0"
@@ -196,7 +196,7 @@ func (s *Service) failure(f form, refused refusal) []byte {
 		code = cmp.Or(s.opt.LegacyCodes[code], s.opt.LegacyCodes["*"], code)
 		return f.object(field{"code", code}, field{"msg", text})
 	}
-	return marshal(v2Envelope{code, text, rawJSON(s.opt.FailureData)})
+	return marshal(v2Envelope{code, text, nil})
 }
 
 // marshal is json.Marshal without HTML escapes.
@@ -204,7 +204,7 @@ func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // all values have JSON: Check refuses other Options.FailureData
+	_ = enc.Encode(v) // all values have JSON
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 

@@ -23,12 +23,12 @@ loopback in IPv6               | open    | GET /bills        | ::1       | [::1]
 DNS rebinding                  | open    | GET /bills        | 127.0.0.1 | evil.example.com      | 403 |
 DNS rebinding, no host         | open    | GET /bills        | 127.0.0.1 |                       | 403 |
 name that begins like loopback | open    | GET /bills        | 127.0.0.1 | 127.0.0.1.example.com | 403 |
-page of another origin         | open    | POST /maintenance | 127.0.0.1 | 127.0.0.1:8082        | 403 | Origin=https://evil.example.com
-page of another site           | open    | POST /maintenance | 127.0.0.1 | 127.0.0.1:8082        | 403 | Sec-Fetch-Site=cross-site
+page of another origin         | open    | POST /faults      | 127.0.0.1 | 127.0.0.1:8082        | 403 | Origin=https://evil.example.com
+page of another site           | open    | POST /faults      | 127.0.0.1 | 127.0.0.1:8082        | 403 | Sec-Fetch-Site=cross-site
 page of another port           | open    | DELETE /faults    | 127.0.0.1 | 127.0.0.1:8082        | 403 | Origin=http://127.0.0.1:3000
 off loopback                   | open    | GET /bills        | 192.0.2.1 | 127.0.0.1             | 403 |
 token                          | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 200 | Authorization=Bearer right
-token and another origin       | guarded | POST /maintenance | 192.0.2.1 | sandbox.example.com   | 403 | Authorization=Bearer right; Origin=https://evil.example.com
+token and another origin       | guarded | POST /faults      | 192.0.2.1 | sandbox.example.com   | 403 | Authorization=Bearer right; Origin=https://evil.example.com
 no token                       | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 401 |
 no token on loopback           | guarded | GET /bills        | 127.0.0.1 | 127.0.0.1             | 401 |
 wrong token                    | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 401 | Authorization=Bearer wrong
@@ -87,13 +87,13 @@ func TestControlIsGuarded(t *testing.T) {
 	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
 	for _, row := range rowsOf(controlArrivals) {
 		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
-		v := arrivalOf(row[2], row[3], row[4], row[6], `{"on":true}`)
+		v := arrivalOf(row[2], row[3], row[4], row[6], `{"code":"ERROR"}`)
 		status, body := v.of(handler)
 		if fmt.Sprint(status) != row[5] || status != 200 && !strings.HasPrefix(body, `{"error":"`) {
 			t.Errorf("%s: %d %s, want %s", row[0], status, body, row[5])
 		}
 	}
-	plain.must(newCall("v2", "create")) // it is not in maintenance: the refused requests had no effect
+	plain.must(newCall("v2", "create")) // no fault waits: the refused requests had no effect
 }
 
 // The page of a bill is paid by its own form only. Off loopback its address cannot be computed from the key and the bill.

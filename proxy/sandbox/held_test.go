@@ -12,7 +12,7 @@ import (
 func TestCallIsLimitedThoughItsTokenEnds(t *testing.T) {
 	t.Parallel()
 	for path, rest := range map[string]string{
-		"/points": `{"partner":"b-key","points":3}`, "/maintenance": `{"on":true}`, "/partners": `{"api_key":"c-key"}`, "/bills/B1/pay": ``,
+		"/points": `{"partner":"b-key","points":3}`, "/clock": `{"advance":"1h"}`, "/faults": `{"partner":"b-key"}`, "/partners": `{"api_key":"c-key"}`, "/bills/B1/pay": ``,
 	} {
 		r := start(t, sandbox.Options{ControlToken: "operator", Partners: []sandbox.Partner{
 			{Key: "a-key", ControlToken: "token-a"}, {Key: "b-key", ControlToken: "token-b"},

@@ -20,7 +20,6 @@ unknown key             | /auth/mapping          | PARTNER_003          | apiKey
 not linked              | /auth/mapping          | PARTNER_001          | apiKey="demo-unlinked-key"
 no contract             | /auth/mapping          | PARTNER_006          | apiKey="demo-expired-key"
 no callback             | /auth/mapping          | VALIDATION_001       | callbackUrl=""
-callback, no scheme     | /auth/mapping          | VALIDATION_001       | callbackUrl="undefined/api/webhook"
 number as a number      | /auth/mapping          | VALIDATION_001       | businessNumber=1234567890
 plain                   | /read/mapping          | 0000                 |
 no key                  | /read/mapping          | PARTNER_002          | no apiKey

@@ -51,10 +51,10 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"style":       func() template.CSS { return template.CSS(style) },
 	"amount":      grouped,
 	"isCard":      isCard,
+	"methods":     func() []string { return methods },
 	"receiptKind": receiptKind,
 	"digits":      strconv.Atoi,
 	"message":     messageOf,
-	"values":      TestValues,
 	"korean":      func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 

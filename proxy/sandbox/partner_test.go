@@ -65,7 +65,6 @@ POST /bills/B1/pay               |                                              
 POST /bills/B1/pay               | {"partner":"b-key"}                             | 403 | a partner
 POST /bills/A1/pay               |                                                 | 200 | "state":"F"
 POST /bills/B1/notify            |                                                 | 404 | no such bill
-POST /bills/B1/callback          | {"fields":{}}                                   | 404 | no such bill
 GET /callbacks                   |                                                 | 200 | "A1"       | "B1"
 POST /forwards                   | {"forwarder":"f"}                               | 200 | "id":""
 POST /forwards                   | {"partner":"b-key","forwarder":"f"}             | 403 | a partner
@@ -73,7 +72,6 @@ POST /forwards/1                 | {"partner":"b-key"}                          
 POST /forwards/1                 |                                                 | 404 | has ended
 GET /log                         |                                                 | 200 | a-key      | b-key
 GET /log?partner=b-key           |                                                 | 403 | a partner
-GET /values                      |                                                 | 200 | memberName
 GET /clock                       |                                                 | 200 | now
 POST /faults                     | {"operation":"bill.read","code":"X_1"}          | 200 | "partner":"a-key"
 POST /faults                     | {"partner":"b-key","code":"X_1"}                | 403 | a partner
@@ -81,11 +79,8 @@ POST /points                     | {"partner":"b-key","points":3}               
 POST /points                     | {"points":3}                                    | 200 | a-key
 POST /clock                      | {"advance":"1h"}                                | 403 | a partner
 DELETE /clock                    |                                                 | 403 | a partner
-POST /maintenance                | {"on":true}                                     | 403 | a partner
-POST /networks                   | {"code":"PAYMENT_001"}                          | 403 | a partner
 POST /partners                   | {"api_key":"c-key"}                             | 403 | a partner
 DELETE /partners/b-key           |                                                 | 403 | a partner
-GET /calls                       |                                                 | 403 | a partner
 GET /transactions/TX000000000001 |                                                 | 403 | a partner
 `
 
@@ -174,7 +169,7 @@ func TestControlTokenOfAPartnerOnLoopback(t *testing.T) {
 	s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}})
 	for token, want := range map[string]int{"token-a": 403, "": 200, "other": 200} {
 		w := httptest.NewRecorder()
-		q := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8082/calls", nil)
+		q := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8082/transactions/x", nil)
 		q.Header.Set("Authorization", "Bearer "+token)
 		s.Control().ServeHTTP(w, q)
 		equal(t, w.Code, want, token)

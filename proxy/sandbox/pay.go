@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,6 +14,9 @@ const (
 	methodKeyIn       = "KEYIN"
 	methodOfflineCard = "OFFLINE_CARD"
 )
+
+// methods are the payment methods. The place of one is its number in v2.
+var methods = []string{"SIMPLE_PAY", methodCardVAN, methodKeyIn, methodOfflineCard, "OFFLINE_CASH"}
 
 // The classes of a cash receipt in legacy ("Approval and payment data").
 const (
@@ -62,40 +64,18 @@ func (s *Service) Pay(partnerKey, billID string) error {
 	return err
 }
 
-// PayWith pays a bill. If a card network declines the payment, it returns an error and the bill, which stays unpaid and
-// records the payment.
+// PayWith pays a bill. If a fault declines the payment, it returns an error and the bill, which stays unpaid, records the
+// payment and has no callback.
 func (s *Service) PayWith(partnerKey, billID string, p Payment) (Bill, error) {
-	b, err := s.attemptPayment(partnerKey, billID, p, "")
-	if err == nil && b.State == stateUnpaid {
-		code := b.lastFailure()
-		err = &refusedError{status: http.StatusConflict, text: code + ": " + messageOf(code)}
-	}
-	return b, err
-}
-
-// Fail makes a payment that fails with one of declineCodes. The bill stays unpaid, and no callback is sent.
-func (s *Service) Fail(partnerKey, billID, code string) (Bill, error) {
-	if !slices.Contains(declineCodes, code) {
-		return Bill{}, invalidPayment("", "expected one of %s but got: %q", strings.Join(declineCodes, ", "), code)
-	}
-	return s.attemptPayment(partnerKey, billID, Payment{}, code)
-}
-
-// attemptPayment makes a payment of a bill that can be paid. It is declined with a code, or, if that is empty, as the
-// card networks decide.
-func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined string) (Bill, error) {
-	return s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) (err error) {
-		if s.expired(b.ExpireDt, t.now) {
+	b, err := s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) (err error) {
+		if expired(b.ExpireDt, t.now) {
 			return fmt.Errorf("%w: it expired on %s", errNotPayable, b.ExpireDt)
 		}
-		if declined == "" {
-			if b.Approval, err = s.approve(t, p); err != nil {
-				return err
-			}
-			declined = t.network(onPayment, b)
+		if b.Approval, err = approve(t, p); err != nil {
+			return err
 		}
-		if declined != "" {
-			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, declined})
+		if f := t.takeFault(opPayment, b.Partner, b.ID); f.Code != "" {
+			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, f.Code})
 		} else {
 			b.State = statePaid
 			s.notify(t, b)
@@ -103,6 +83,11 @@ func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined 
 		t.Bills.put(*b)
 		return nil
 	})
+	if err == nil && b.State == stateUnpaid {
+		code := b.lastFailure()
+		err = &refusedError{status: http.StatusConflict, text: code + ": " + messageOf(code)}
+	}
+	return b, err
 }
 
 // Expire makes yesterday the last day of an unpaid bill.
@@ -172,22 +157,18 @@ func (s *Service) Bills() (list []Bill) {
 }
 
 // expired reports whether the day of expireDt is over in Korea. A bill without expireDt does not expire.
-func (s *Service) expired(expireDt string, now time.Time) bool {
+func expired(expireDt string, now time.Time) bool {
 	end, err := time.ParseInLocation(dateLayout, expireDt, seoul)
-	if !s.opt.ExpiresAtDawn {
-		end = end.AddDate(0, 0, 1)
-	}
-	return err == nil && !now.Before(end)
+	return err == nil && !now.Before(end.AddDate(0, 0, 1))
 }
 
 // approve creates the approval of a payment ("Approval and payment data"), with invented names and numbers in realistic
 // formats.
-func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
+func approve(t *tables, p Payment) (*Approval, error) {
 	p.Method = cmp.Or(p.Method, methodCardVAN)
-	_, known := s.opt.PayTypes[p.Method]
 	card := isCard(p.Method)
 	switch {
-	case !known:
+	case !slices.Contains(methods, p.Method):
 		return nil, invalidPayment("method", "unknown method %q", p.Method)
 	case p.Months < 0 || p.Months > 99:
 		return nil, invalidPayment("months", "expected 0 to 99 months but got: %d", p.Months)

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,8 +23,7 @@ var statusWords = map[string]string{
 // A billView is the data of the page of a bill.
 type billView struct {
 	Bill
-	Status  string   // how the page names the state
-	Methods []string // the payment methods in the order of their numbers
+	Status string // how the page names the state
 
 	// Of a submitted form:
 	Payment          // its options, as far as they are valid
@@ -39,15 +37,12 @@ func (s *Service) billScreen(k billKey, v billView) screen {
 	s.view(func(t *tables) {
 		v.Bill = *t.Bills.get(k)
 		v.Status = statusWords[v.State]
-		if v.State == stateUnpaid && s.expired(v.ExpireDt, t.now) {
+		if v.State == stateUnpaid && expired(v.ExpireDt, t.now) {
 			v.Status = "expired"
 		}
 	})
-	v.Methods = slices.SortedFunc(maps.Keys(s.opt.PayTypes), func(a, b string) int {
-		return s.opt.PayTypes[a] - s.opt.PayTypes[b]
-	})
-	if !slices.Contains(v.Methods, v.Method) && len(v.Methods) > 0 {
-		v.Method = v.Methods[0]
+	if !slices.Contains(methods, v.Method) {
+		v.Method = methods[0]
 	}
 	status := http.StatusOK
 	switch {

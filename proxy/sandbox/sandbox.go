@@ -21,6 +21,11 @@
 //     bill. A refusal changes nothing.
 //   - Field types are those of the document, but a price may be a JSON number or a string of digits in either form.
 //     null counts as absent.
+//   - A bill id has letters, digits, - and _. It is unique within its partner. A call with another member or merchant
+//     than the create finds no bill.
+//   - A callback address is any text: a callback to one that is no address fails.
+//   - A destroy of a bill that is not unpaid and a cancel of one that is not paid is BILL_002, a resend BILL_006. One of
+//     a part of the amount is VALIDATION_001.
 //   - Names are case-sensitive. A duplicate name is refused; a name that is not in the document is ignored.
 //   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in
 //     Korea.
@@ -29,14 +34,11 @@
 //     those of the cancel.
 //   - A merchant mapping of an unregistered merchant is PARTNER_004, its status PARTNER_MAPPING_003. A key of a removed
 //     partner is PARTNER_005.
-//   - Card networks can fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and that of a keyed-in card with
-//     BILL_004 (see Networks).
 //   - A callback goes to the bill's own address, in the form in which the bill was created. If the bill has none, it
 //     goes to that of the merchant's registration, in v2. Its body is what a read showed at the payment, also if it
 //     is sent again later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own
 //     attempts.
 //   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
-//   - Some amounts, phones and names decide how payments, cancels and messages end (see TestValues).
 //
 // DefaultPartners lists the partners.
 package sandbox
@@ -71,8 +73,8 @@ func New(o Options) *Service {
 }
 
 // Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file
-// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), network answers, call counts and
-// the log are not in the file. Only one process can open a file.
+// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), call counts and the log are not in
+// the file. Only one process can open a file.
 func Open(file string, o Options) (*Service, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -106,30 +108,16 @@ func (s *Service) Now() (now time.Time) {
 // SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
 // that become due are sent, and late operations that become due are carried out before it returns.
 func (s *Service) SetClock(now time.Time) error {
-	err := s.change(func(t *tables, self *state) {
-		if now.IsZero() {
-			self.Ahead = 0
-		} else {
-			self.Ahead += now.Sub(t.now)
-		}
-	})
-	s.sendDue()
-	return err
-}
-
-// SetMaintenance makes every call return MAINTAINED_METHOD, or ends that.
-func (s *Service) SetMaintenance(on bool) error {
-	return s.change(func(_ *tables, self *state) { self.Maintenance = on })
-}
-
-// change changes the state of the service itself.
-func (s *Service) change(f func(*tables, *state)) error {
-	return s.update(func(t *tables) error {
+	err := s.update(func(t *tables) error {
 		self := t.serviceState()
-		f(t, &self)
+		if self.Ahead += now.Sub(t.now); now.IsZero() {
+			self.Ahead = 0
+		}
 		t.State.put(self)
 		return nil
 	})
+	s.sendDue()
+	return err
 }
 
 // Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result.
@@ -166,7 +154,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: c.base,
 	}
-	maintenance := s.arrive(x)
+	s.arrive(x)
 	defer s.observe(x) // also if deliver aborts the connection
 	var reply []byte
 	refused := refusal{code: codeError}
@@ -182,12 +170,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case x.Fault.Late > 0:
 		s.later(c, *x)
 	case x.Fault.Skip:
-	case maintenance:
-		refused.code = codeMaintained
 	default:
 		reply, refused = s.answer(c, x)
 		if x.Fault.Pay && reply != nil {
-			_ = s.Pay(c.Partner, c.ID) // a test value can decline it
+			_ = s.Pay(c.Partner, c.ID) // a fault can decline it
 		}
 	}
 	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
@@ -205,14 +191,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // arrive counts a call, and takes the fault of its reply. Faults apply in the order of arrival.
-func (s *Service) arrive(x *Exchange) (maintenance bool) {
+func (s *Service) arrive(x *Exchange) {
 	s.view(func(t *tables) {
 		t.calls[x.Operation]++
-		maintenance = t.serviceState().Maintenance
 		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
 		x.Fault = t.takeFault(x.Operation, x.Partner, x.Bill)
 	})
-	return maintenance
 }
 
 // answer runs a call as one transaction and encodes the reply. A refusal changes nothing, and has no reply.
@@ -220,9 +204,6 @@ func (s *Service) arrive(x *Exchange) (maintenance bool) {
 func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 	if c.notObject {
 		return nil, refusal{code: codeInvalid}
-	}
-	if c.wrongType == "" && s.wrongPriceType(c) {
-		c.wrongType = c.path("price")
 	}
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
 	err := s.update(func(t *tables) error {
@@ -251,14 +232,6 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 		s.sendDue()
 	}
 	return s.success(c), refused
-}
-
-// wrongPriceType reports whether an option refuses the type of the price.
-func (s *Service) wrongPriceType(c *call) bool {
-	if c.form == formLegacy {
-		return s.opt.StringPriceOnly && c.Price != "" && !c.textPrice
-	}
-	return s.opt.NumericPriceOnly && c.textPrice
 }
 
 func (s *Service) baseURL(r *http.Request) string {

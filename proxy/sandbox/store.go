@@ -116,9 +116,8 @@ func (m mapping) key() mappingKey { return mappingKey{m.Partner, m.MemberID, m.M
 
 // state is the state of the service itself.
 type state struct {
-	Sequence    int           `json:"sequence"` // the last approval number
-	Maintenance bool          `json:"maintenance"`
-	Ahead       time.Duration `json:"ahead"` // how far the clock is ahead of the real one
+	Sequence int           `json:"sequence"` // the last approval number
+	Ahead    time.Duration `json:"ahead"`    // how far the clock is ahead of the real one
 }
 
 func (state) key() struct{} { return struct{}{} }
@@ -150,12 +149,11 @@ type tables struct {
 	open  map[callbackKey]struct{}           // waiting callbacks
 
 	// These are not in the data file, and a transaction does not roll them back.
-	calls    map[string]int // by operation
-	faults   []Fault        // those that wait, in order
-	networks []Fault        // the next answers of the card networks, which accept if there is none
-	late     []lateCall
-	log      []Exchange // the last ones
-	logged   int        // how many there were
+	calls  map[string]int // by operation
+	faults []Fault        // those that wait, in order
+	late   []lateCall
+	log    []Exchange // the last ones
+	logged int        // how many there were
 }
 
 // A store runs transactions, one at a time.
@@ -261,11 +259,8 @@ func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
 }
 
-// send sends the message of a bill, unless a test value refuses that or a prepaid partner has no point for it.
+// send sends the message of a bill, unless a prepaid partner has no point for it.
 func (t *tables) send(p *Partner, b *Bill) error {
-	if code := b.decides(onSend); code != "" {
-		return refuse(code)
-	}
 	if p.Prepaid {
 		a := *t.Accounts.get(p.Key)
 		if a.Points <= 0 {

@@ -332,7 +332,7 @@ func TestWhatTheFormsCannotSay(t *testing.T) {
 	}
 }
 
-// Examples and shapes of each message are translated without a loss.
+// Examples of each message are translated without a loss.
 func TestExamplesOfTheTables(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"courier.yaml", "messages.yaml"} {

@@ -1,5 +1,4 @@
-// Package openapi writes what a table says of one form for other programs: as an OpenAPI 3.1 document, and as a
-// collection of requests for HTTP clients.
+// Package openapi writes what a table says of one form for other programs, as an OpenAPI 3.1 document.
 //
 //	text, err := openapi.Document(table, "v2", "https://bridge.example.com")
 package openapi

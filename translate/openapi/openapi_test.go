@@ -96,17 +96,12 @@ func TestDocumentsOfTheBillingTable(t *testing.T) {
 		if d.name != "billing" {
 			return
 		}
-		collection, err := openapi.Collection(d.table, d.form, server)
-		must(t, err)
-		for kind, text := range map[string][]byte{"openapi": d.text, "collection": collection} {
-			file := filepath.Join("testdata", fmt.Sprint(d.form, ".", kind, ".json"))
-			text = append(text, '\n')
-			if *update {
-				must(t, os.WriteFile(file, text, 0o644))
-			}
-			if !bytes.Equal(proxytest.ReadFile(t, file), text) {
-				t.Errorf("%s differs: run the test with -update, and review the diff", file)
-			}
+		file, text := filepath.Join("testdata", fmt.Sprint(d.form, ".openapi.json")), append(d.text, '\n')
+		if *update {
+			must(t, os.WriteFile(file, text, 0o644))
+		}
+		if !bytes.Equal(proxytest.ReadFile(t, file), text) {
+			t.Errorf("%s differs: run the test with -update, and review the diff", file)
 		}
 	})
 }
@@ -340,33 +335,6 @@ func TestStatusesOfFailures(t *testing.T) {
 	responses := gjson.GetBytes(text, `paths./if/bill/read.post.responses`)
 	proxytest.Equal(t, fmt.Sprint(slices.Sorted(maps.Keys(responses.Map()))), "[200 404 default]")
 	proxytest.Equal(t, gjson.GetBytes(text, "servers.0.url").Str, "/")
-}
-
-// A request of the collection is the example of the document. Its key is a variable, so that nobody stores it in a file.
-func TestCollectionHasTheExamples(t *testing.T) {
-	t.Parallel()
-	documents(t, func(t *testing.T, d document) {
-		text, err := openapi.Collection(d.table, d.form, server)
-		must(t, err)
-		c := gjson.ParseBytes(text)
-		count := 0
-		for schema, example := range messages(d) {
-			if !strings.Contains(schema, "/requestBody/") {
-				continue
-			}
-			count++
-			name := at(t, d.text, strings.Split(schema, "/requestBody")[0]+"/operationId").(string)
-			request := c.Get(`item.#(name="` + name + `").request`)
-			got, want := decode(t, []byte(request.Get("body.raw").Str)).(map[string]any), at(t, d.text, example).(map[string]any)
-			key := c.Get("variable.1.key").Str
-			proxytest.Equal(t, fmt.Sprint(got[key]), "{{"+key+"}}")
-			delete(got, key)
-			delete(want, key)
-			proxytest.Equal(t, fmt.Sprint(got), fmt.Sprint(want))
-		}
-		proxytest.Equal(t, len(c.Get("item").Array()), count)
-		proxytest.Equal(t, c.Get("variable.0.value").Str, server)
-	})
 }
 
 // compiler returns a function that compiles the schema at a JSON pointer of a document.

@@ -84,7 +84,7 @@ var links = regexp.MustCompile(`(?:href|hx-get|action)="(/[^"]*)"`)
 // crawl returns the text of all pages that a visitor gets to by links.
 func (v visitor) crawl() (all string) {
 	v.r.t.Helper()
-	seen, queue := map[string]bool{}, []string{"/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/values"}
+	seen, queue := map[string]bool{}, []string{"/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/clock"}
 	for len(queue) > 0 {
 		path := html.UnescapeString(queue[0])
 		queue = queue[1:]
@@ -142,10 +142,8 @@ func withoutScenarios(pages string) string {
 
 // othersActions are what Hana must not do to what the demo partner has: the action, its form and the status. ID is the demo partner.
 const othersActions = `
-/desk/calls/CALL/repeat           |                               | 404
 /desk/bill/pay                    | partner=ID&bill=UNPAID        | 404
 /desk/bill/expire                 | partner=ID&bill=UNPAID        | 404
-/desk/bill/fail                   | partner=ID&bill=UNPAID&code=PAYMENT_001 | 404
 /desk/bill/cancel                 | partner=ID&bill=PAID          | 404
 /desk/bill/notify                 | partner=ID&bill=PAID          | 404
 /desk/bill/pay                    | partner=&bill=UNPAID          | 404
@@ -165,7 +163,7 @@ func TestAPartnerChangesOnlyItself(t *testing.T) {
 	r.fill()
 	v := r.visitor(hanaToken)
 	before := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges()))
-	own := strings.NewReplacer("ID", r.idOf(demoKey), "OWN", r.idOf(hanaKey), "/desk/calls/CALL", r.number("bill.read", "PAID"), "UNPAID", "UNPAID", "PAID", "PAID")
+	own := strings.NewReplacer("ID", r.idOf(demoKey), "OWN", r.idOf(hanaKey), "UNPAID", "UNPAID", "PAID", "PAID")
 	for line := range strings.Lines(strings.TrimSpace(othersActions)) {
 		cells := strings.Split(line, "|")
 		path, form, want := own.Replace(strings.TrimSpace(cells[0])), own.Replace(strings.TrimSpace(cells[1])), strings.TrimSpace(cells[2])
@@ -206,7 +204,7 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 	r.fill()
 	before := fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges()))
 	form := url.Values{"partner": {"1"}, "bill": {"UNPAID"}, "token": {hanaToken}}.Encode()
-	for _, path := range []string{"/desk/bill/pay", "/desk/scenarios/slow", "/desk/scenarios/off", "/desk/clock", "/sign-in", "/sign-out", r.number("bill.read", "PAID") + "/repeat"} {
+	for _, path := range []string{"/desk/bill/pay", "/desk/scenarios/slow", "/desk/scenarios/off", "/desk/clock", "/sign-in", "/sign-out"} {
 		for _, headers := range [][]string{{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "cross-site"}} {
 			if res, _ := r.visitor("").post(path, form, headers...); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
 				t.Errorf("%s with %s: %d %v", path, headers, res.StatusCode, res.Cookies())
@@ -229,7 +227,7 @@ func TestSignIn(t *testing.T) {
 	r := start(t, sandbox.Options{ControlToken: operator})
 	r.fill()
 	nobody := r.visitor("")
-	for _, path := range []string{"/", "/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/values"} {
+	for _, path := range []string{"/", "/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/clock"} {
 		if status, body := nobody.get(path); status != http.StatusSeeOther || strings.Contains(body, demoKey) {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -270,7 +268,7 @@ func TestControlAPIIsBesideThePages(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	r.fill()
-	for _, path := range []string{"/bills", "/log", "/values", "/clock", "/partners", "/calls"} {
+	for _, path := range []string{"/bills", "/log", "/clock", "/partners"} {
 		res, err := http.Get(r.control + path)
 		must(t, err)
 		var body bytes.Buffer

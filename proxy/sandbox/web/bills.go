@@ -62,8 +62,6 @@ func (d *desk) changeBill(w http.ResponseWriter, r *http.Request) {
 	switch key := partner.key; r.PathValue("do") {
 	case "pay":
 		err = d.Pay(key, id)
-	case "fail":
-		_, err = d.Fail(key, id, r.PostFormValue("code"))
 	case "expire":
 		_, err = d.Expire(key, id)
 	case "cancel":

@@ -64,31 +64,16 @@ func (p callPage) Changed() string {
 	return string(text)
 }
 
-// found returns the exchange of the path, or answers with 404.
-func (d *desk) found(w http.ResponseWriter, r *http.Request) (p callPage, ok bool) {
-	p.scope = scopeOf(r)
+// call shows one call.
+func (d *desk) call(w http.ResponseWriter, r *http.Request) {
+	p := callPage{scope: scopeOf(r)}
 	list := newest(d.Exchanges(), func(x sandbox.Exchange) bool {
 		return p.sees(x.Partner) && strconv.Itoa(x.Number) == r.PathValue("number")
 	})
 	if len(list) == 0 {
 		d.site.Refuse(w, r, http.StatusNotFound, "call.gone")
-		return p, false
+		return
 	}
 	p.Exchange = list[0]
-	return p, true
-}
-
-// call shows one call.
-func (d *desk) call(w http.ResponseWriter, r *http.Request) {
-	if p, ok := d.found(w, r); ok {
-		d.site.Page(w, r, "call", p)
-	}
-}
-
-// repeat makes a call again.
-func (d *desk) repeat(w http.ResponseWriter, r *http.Request) {
-	if p, ok := d.found(w, r); ok {
-		d.Repeat(r.Context(), p.Exchange)
-		http.Redirect(w, r, "/desk/calls", http.StatusSeeOther)
-	}
+	d.site.Page(w, r, "call", p)
 }

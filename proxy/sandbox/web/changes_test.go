@@ -20,7 +20,6 @@ func TestBillIsChanged(t *testing.T) {
 	v := r.visitor("")
 	for _, one := range []struct{ do, from, to string }{
 		{"pay", "W", "F"},
-		{"fail", "W", "W"},
 		{"expire", "W", "W"},
 		{"cancel", "F", "C"},
 		{"notify", "F", "F"},
@@ -35,7 +34,7 @@ func TestBillIsChanged(t *testing.T) {
 			must(t, r.Pay(demoKey, bill))
 			proxytest.Eventually(t, func() bool { list := r.Callbacks(); return list[len(list)-1].State == "delivered" }, nil)
 		}
-		form := url.Values{"partner": {"1"}, "bill": {bill}, "code": {"PAYMENT_004"}}.Encode()
+		form := url.Values{"partner": {"1"}, "bill": {bill}}.Encode()
 		res, body := v.post("/desk/bill/"+one.do, form)
 		b, err := r.Bill(demoKey, bill)
 		must(t, err)
@@ -50,8 +49,6 @@ func TestBillIsChanged(t *testing.T) {
 		}
 		_, page := v.get(res.Header.Get("Location"))
 		switch one.do {
-		case "fail":
-			has(t, page, "PAYMENT_004", "the failed payment")
 		case "expire":
 			has(t, page, b.ExpireDt, "the last day")
 			fails(t, "", "an expired bill was paid")(r.Pay(demoKey, bill))
@@ -76,6 +73,7 @@ var scenarioRows = map[string]struct {
 	"lost_reply":      {"", 1, `"apprPrice":"30000"`},
 	"maintenance":     {"MAINTAINED_METHOD", 0, ""},
 	"refusal":         {"BILL_007", 0, ""},
+	"declined":        {"0000", 0, ""},
 	"callback_late":   {"0000", 0, ""},
 	"callback_twice":  {"0000", 2, `"apprPrice":"30000"`},
 	"callback_lost":   {"0000", 0, ""},
@@ -116,7 +114,10 @@ func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
 				t.Errorf("the scenario is still on: %+v", faults)
 			}
 			equal(t, r.call("create", demoKey, "SECOND", nil), "0000", "the next call")
-			if !strings.HasPrefix(name, "callback_l") && name != "callback_order" {
+			if name == "declined" {
+				_, page := v.get("/desk/bill?partner=1&bill=FIRST")
+				has(t, page, "PAYMENT_001", "the failed payment")
+			} else if !strings.HasPrefix(name, "callback_l") && name != "callback_order" {
 				has(t, fmt.Sprint(r.Exchanges()), name, "the log names the scenario")
 			}
 		})
@@ -160,29 +161,6 @@ func TestScenarioForAMinute(t *testing.T) {
 	v.post("/desk/scenarios/off", "partner=1")
 	if code := r.call("read", demoKey, "X", nil); code != "BILL_003" || len(r.Faults()) != 1 {
 		t.Errorf("switched off: %s, %+v", code, r.Faults())
-	}
-}
-
-// A repeated call is the same request, with what applies now: also one that a scenario aborts.
-func TestCallIsRepeated(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	v := r.visitor("")
-	r.call("create", demoKey, "FIRST", nil)
-	proxytest.Eventually(t, func() bool { return len(r.Exchanges()) == 1 }, nil)
-	must(t, r.AddFault(sandbox.Fault{Operation: "bill.read", Drop: true}))
-	for i, code := range []string{"BILL_001", "BILL_001"} {
-		if i == 1 {
-			must(t, r.AddFault(sandbox.Fault{Operation: "bill.create", Drop: true}))
-		}
-		if res, _ := v.post("/desk/calls/1/repeat", ""); res.StatusCode != http.StatusSeeOther {
-			t.Fatalf("repeat %d: %d", i, res.StatusCode)
-		}
-		list := r.Exchanges()
-		first, last := list[0], list[len(list)-1]
-		if len(list) != i+2 || last.Code != code || string(last.Request) != string(first.Request) || last.Path != first.Path || last.Curl != first.Curl || last.UserAgent != first.UserAgent {
-			t.Errorf("repeat %d: %+v", i, last)
-		}
 	}
 }
 

@@ -65,27 +65,26 @@ func (d *desk) switchScenario(w http.ResponseWriter, r *http.Request) {
 	d.changed(w, r, "/desk/scenarios?partner="+partner.ID, err)
 }
 
-// A valuesPage is the data of the page values.
-type valuesPage struct {
+// A clockPage is the data of the page clock.
+type clockPage struct {
 	scope
-	Values []sandbox.TestValue
-	Now    time.Time
+	Now time.Time
 }
 
-// values shows the test values and the clock.
-func (d *desk) values(w http.ResponseWriter, r *http.Request) {
-	d.site.Page(w, r, "values", valuesPage{scopeOf(r), sandbox.TestValues(), d.Now()})
+// clock shows the clock.
+func (d *desk) clock(w http.ResponseWriter, r *http.Request) {
+	d.site.Page(w, r, "clock", clockPage{scopeOf(r), d.Now()})
 }
 
 // setClock advances the clock of the service by a duration, or resets it if there is none.
 func (d *desk) setClock(w http.ResponseWriter, r *http.Request) {
 	if !scopeOf(r).All {
-		d.site.Refuse(w, r, http.StatusForbidden, "values.whole")
+		d.site.Refuse(w, r, http.StatusForbidden, "clock.whole")
 		return
 	}
 	to := time.Time{}
 	if by, err := time.ParseDuration(r.PostFormValue("advance")); err == nil {
 		to = d.Now().Add(by)
 	}
-	d.changed(w, r, "/desk/values", d.SetClock(to))
+	d.changed(w, r, "/desk/clock", d.SetClock(to))
 }

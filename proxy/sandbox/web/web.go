@@ -1,5 +1,5 @@
-// Package web serves the pages of a sandbox to the developers of partners: their calls, bills, scenarios and test
-// values.
+// Package web serves the pages of a sandbox to the developers of partners: their calls, bills, scenarios and the
+// clock.
 //
 //	handler, err := web.New(web.Options{Service: service})
 //	http.Serve(controlListener, handler)
@@ -74,7 +74,7 @@ func New(o Options) (http.Handler, error) {
 			{Name: "calls", Path: "/desk/calls"},
 			{Name: "bills", Path: "/desk/bills", Also: "/desk/bill"},
 			{Name: "scenarios", Path: "/desk/scenarios"},
-			{Name: "values", Path: "/desk/values"},
+			{Name: "clock", Path: "/desk/clock"},
 		},
 	})
 	if err != nil {
@@ -82,17 +82,16 @@ func New(o Options) (http.Handler, error) {
 	}
 	first := http.RedirectHandler("/desk/calls", http.StatusSeeOther)
 	for pattern, serve := range map[string]http.HandlerFunc{
-		"GET /{$}":                         first.ServeHTTP,
-		"GET /desk/calls":                  d.calls,
-		"GET /desk/calls/{number}":         d.call,
-		"POST /desk/calls/{number}/repeat": d.repeat,
-		"GET /desk/bills":                  d.bills,
-		"GET /desk/bill":                   d.bill,
-		"POST /desk/bill/{do}":             d.changeBill,
-		"GET /desk/scenarios":              d.allScenarios,
-		"POST /desk/scenarios/{name}":      d.switchScenario,
-		"GET /desk/values":                 d.values,
-		"POST /desk/clock":                 d.setClock,
+		"GET /{$}":                    first.ServeHTTP,
+		"GET /desk/calls":             d.calls,
+		"GET /desk/calls/{number}":    d.call,
+		"GET /desk/bills":             d.bills,
+		"GET /desk/bill":              d.bill,
+		"POST /desk/bill/{do}":        d.changeBill,
+		"GET /desk/scenarios":         d.allScenarios,
+		"POST /desk/scenarios/{name}": d.switchScenario,
+		"GET /desk/clock":             d.clock,
+		"POST /desk/clock":            d.setClock,
 	} {
 		d.site.Handle(pages.Route{Pattern: pattern, Serve: serve})
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
+	must         = proxytest.Must
 	has, lacks   = proxytest.Has, proxytest.Lacks
 	gives, fails = proxytest.Gives, proxytest.Fails
 )
@@ -120,7 +120,8 @@ func (r *rig) fill() {
 	r.call("create", demoKey, "REFUSES", map[string]any{"callbackUrl": r.callbacks + "/refuses", "memberName": hostile})
 	r.call("create", "demo-nourl-key", "NOT-URL", nil)
 	r.call("create", "no-such-key", "UNKNOWN", nil)
-	works(r.t)(r.Fail(demoKey, "PAID", "PAYMENT_001"))
+	must(r.t, r.AddFault(sandbox.Fault{Operation: "payment", Bill: "PAID", Code: "PAYMENT_001"}))
+	fails(r.t, "PAYMENT_001", "the payment was not declined")(r.Pay(demoKey, "PAID"))
 	for _, bill := range []string{"PAID", "REFUSES"} {
 		must(r.t, r.Pay(demoKey, bill))
 	}
