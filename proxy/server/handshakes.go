@@ -28,10 +28,10 @@ const certificate = "certificate"
 
 // handshakeReasons are texts in the other errors of crypto/tls, and the reasons that they stand for.
 var handshakeReasons = map[string]string{
-	"does not look like a TLS": "not_tls",     // for example a request over http
-	"unsupported versions":     "version",     // only versions before TLS 1.2
-	"no cipher suite":          "cipher",      // none in common, for example only RSA key exchange
-	"":                         "other",       // for example the client has closed the connection
+	"does not look like a TLS": "not_tls", // for example a request over http
+	"unsupported versions":     "version", // only versions before TLS 1.2
+	"no cipher suite":          "cipher",  // none in common, for example only RSA key exchange
+	"":                         "other",   // for example the client has closed the connection
 }
 
 // serverErrors counts and logs the TLS handshakes that failed, and what net/http tells only its ErrorLog. Safe for
