@@ -231,7 +231,7 @@ func fillPipe(t *testing.T, pipe *os.File) {
 // Nobody reads the log: no call waits for ever, no write is sent whose line may never be read, and everything works
 // again by itself when the log is read. Each call has one line, or its line is counted as lost; a line about an unknown
 // outcome is not lost.
-func TestWritesAreRefusedWhileNobodyReadsTheLog(t *testing.T) {
+func TestR27_WritesAreRefusedWhileNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()
 	must(t, err)
