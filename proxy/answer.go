@@ -41,6 +41,7 @@ var (
 	tooManyRows  = unavailable("too many rows")
 	noHashSecret = unavailable("hash_secret")
 	notStored    = unavailable("store")
+	logUnread    = unavailable("nobody reads the log")
 
 	// The owning backend is not known for certain.
 	notOwned = unavailable("rollout")

@@ -71,8 +71,8 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]answer{
-		"required": {status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to\n"},
-		"reported": {status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to (reported only)\n"},
+		"required": {status: 503, body: "not ready: the store cannot be written to\nserving: ok\nlog: ok\nstore: the store cannot be written to\n"},
+		"reported": {status: 200, body: "ready\nserving: ok\nlog: ok\nstore: the store cannot be written to (reported only)\n"},
 	} {
 		parallel(t, mode, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
@@ -81,7 +81,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 				t.Helper()
 				p.admin("GET", path, "Authorization", "Bearer letmein").is(t, status, says...)
 			}
-			const ready = "ready\nserving: ok\nstore: ok\n"
+			const ready = "ready\nserving: ok\nlog: ok\nstore: ok\n"
 			p.waitForAdmin("/-/ready?verbose", ready) // on a busy machine the first pings can take longer than readiness waits
 			withToken("/metrics", 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
@@ -194,6 +195,8 @@ func (x *exchange) read() error {
 		return x.unread(badBody.with("body_incomplete"))
 	case x.route.target == nil:
 		return noUpstream.with("unavailable")
+	case x.route.operation.Effect == translate.Write && accesslog.Unread(x.gateway.log):
+		return logUnread.with("not_sent") // an unknown outcome would be in no log
 	}
 	x.in.at = time.Now()
 	if waited, ok := x.r.Context().Value(queueTimeKey{}).(time.Duration); ok {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // replayHeaders are headers with which Go's transport would send a POST a second time.
@@ -91,6 +92,11 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 				close(arrived)
 				if isWrite(op) {
 					<-goOn
+					select { // a read is cancelled within 50 ms
+					case <-r.Context().Done():
+						t.Error("the write was cancelled")
+					case <-time.After(200 * time.Millisecond):
+					}
 					service.ServeHTTP(w, r)
 					return
 				}

@@ -230,6 +230,47 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 	}
 }
 
+// A client that does not accept the certificate says so by an alert. In TLS 1.3 some encrypt it, and OpenSSL does not. Its
+// name is in the log either way.
+func TestR43_AlertsOfCallersAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, alert := range []tls.AlertError{42, 43, 44, 45, 46, 48, 49, 116} {
+		parallel(t, alert.Error(), func(t *testing.T) {
+			p := newAuthority(t).newProcess(oneUpstream("v2", refusedURL))
+			c, err := net.Dial("tcp", p.Address())
+			must(t, err)
+			if tls.Client(&openSSLAlert{c, byte(alert)}, &tls.Config{ServerName: "127.0.0.1"}).Handshake() == nil {
+				t.Error("the handshake succeeded")
+			}
+			_ = c.Close()
+			proxytest.Eventually(t, func() bool {
+				return strings.Contains(p.metrics(), "billbridge_tls_handshake_failures_total{reason=\"certificate\"} 1\n")
+			}, func() string { return p.logs.String() + p.metrics() })
+			checkText(t, p.logs.String(), fmt.Sprintf(`"reason":"certificate","error":"remote error: %s"`, alert.Error()))
+		})
+	}
+}
+
+// openSSLAlert is the connection of a client of TLS 1.3 that sends an alert in clear text in place of an encrypted one.
+type openSSLAlert struct {
+	net.Conn
+	alert byte
+}
+
+func (c *openSSLAlert) Write(records []byte) (int, error) {
+	const encrypted = 23 // the type of a record
+	sent := []byte{}
+	for rest := records; len(rest) > 0; {
+		record := rest[:5+int(rest[3])<<8+int(rest[4])]
+		if rest = rest[len(record):]; record[0] == encrypted {
+			record = []byte{21, 3, 3, 0, 2, 2, c.alert}
+		}
+		sent = append(sent, record...)
+	}
+	_, err := c.Conn.Write(sent)
+	return len(records), err
+}
+
 // rawBytes sends bytes without TLS, and reads until the gateway closes the connection.
 func rawBytes(address, sent string) (string, error) {
 	c, err := net.Dial("tcp", address)

@@ -377,7 +377,7 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	gone := errors.Is(ctx.Err(), context.Canceled)
 	sent := conn.Sent()
 	switch known := (*callError)(nil); {
-	case !conn.Answered() && refusedCertificate(err):
+	case !conn.Answered() && RefusedCertificate(err):
 		failure, sent = &callError{reason: "refused", detail: relay.ReasonOfTLS(err)}, false
 	case isTimeout(err) && early && !gone:
 		failure = &callError{reason: "timeout", early: true}
@@ -421,9 +421,10 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 	return reply, err
 }
 
-// refusedCertificate reports whether the error is an alert by which a server ends the handshake because of the client's
-// certificate. In TLS 1.3 it arrives after the handshake, when a request may have left. The server has read none of it.
-func refusedCertificate(err error) bool {
+// RefusedCertificate reports whether the error is an alert by which a peer ends the handshake because of our
+// certificate. In TLS 1.3 that of a server arrives after the handshake, when a request may have left. The server has
+// read none of it.
+func RefusedCertificate(err error) bool {
 	step, ok := errors.AsType[*net.OpError](err)
 	return ok && step.Op == "remote error" && slices.ContainsFunc(certificateAlerts, func(a tls.AlertError) bool {
 		return a.Error() == step.Err.Error() // the type of the alert is not exported

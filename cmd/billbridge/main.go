@@ -159,6 +159,9 @@ func run(ctx context.Context, args []string, s system) (code int) {
 		s.log = newLog(s)
 	}
 	defer s.log.Close()
+	if len(args) > 0 && args[0] == "serve" {
+		s.out, s.err = briefWriter{s.out}, briefWriter{s.err}
+	}
 	s.documents, s.progress = s.out, s.err
 	s.out, s.err = terminalWriter{s.out}, terminalWriter{s.err}
 	var c commands

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -132,6 +133,23 @@ func (w terminalWriter) Write(text []byte) (int, error) {
 	}
 	if _, err := w.Writer.Write(append(out, text[done:]...)); err != nil {
 		return 0, err
+	}
+	return len(text), nil
+}
+
+// A briefWriter waits two seconds for a write, so that a full pipe holds up neither the start of a gateway nor its end
+// after an error.
+type briefWriter struct{ io.Writer }
+
+func (w briefWriter) Write(text []byte) (int, error) {
+	written, kept := make(chan struct{}), bytes.Clone(text)
+	go func() {
+		defer close(written)
+		_, _ = w.Writer.Write(kept)
+	}()
+	select {
+	case <-written:
+	case <-time.After(2 * time.Second):
 	}
 	return len(text), nil
 }

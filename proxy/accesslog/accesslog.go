@@ -13,8 +13,9 @@
 // the first of them. Every other line is written before the call that logs it returns, after all lines before it. So
 // the lines are in the order of the events, and a process that is killed loses only lines of requests below WARN.
 //
-// While the destination does not take the lines, calls that log wait as soon as the buffer is full. If a write fails,
-// its lines are lost and counted, calls do not wait, and the log says how many were lost when it can be written again.
+// While the destination does not take the lines, calls that log wait for patience at most, and lines without room are
+// lost. If a write fails, its lines are lost, and calls do not wait. Lost lines are counted, and the log says how many
+// they were when it can be written again.
 package accesslog
 
 import (
@@ -58,15 +59,15 @@ func New(out io.Writer, format func(io.Writer) slog.Handler) *Handler {
 type lineWriter struct{ *writer }
 
 func (w lineWriter) Write(line []byte) (int, error) {
-	w.add(line, false)
+	w.add(line)
 	return len(line), nil
 }
 
 // Enabled implements [slog.Handler].
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// Handle implements [slog.Handler]. It returns when the line is written. Wherever a panic is recovered, its line
-// begins with the word.
+// Handle implements [slog.Handler]. It returns when the line is written, or nobody reads the log. Wherever a panic is
+// recovered, its line begins with the word.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "panic") {
 		h.out.panics.Inc()
@@ -95,6 +96,13 @@ func Use(l *slog.Logger, c config.Log) {
 		h.level.Set(c.Level.Slog())
 		h.out.configure(time.Duration(c.Flush), int(c.Buffer))
 	}
+}
+
+// Unread reports whether nobody reads the log of a logger: its destination, such as a pipe, has not taken a write for
+// so long that calls do not wait for it.
+func Unread(l *slog.Logger) bool {
+	h, ok := l.Handler().(*Handler)
+	return ok && h.out.isUnread()
 }
 
 // Counters returns the counters of the lines that a logger could not write, and of its lines about panics.

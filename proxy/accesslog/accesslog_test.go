@@ -181,8 +181,9 @@ func TestAWriteHasWholeLinesAndAtMostHalfOfTheBuffer(t *testing.T) {
 	}
 }
 
-// While a write is blocked, requests continue until the buffer is full, and then wait. Nothing is lost.
-func TestRequestsWaitForABlockedLogWhenTheBufferIsFull(t *testing.T) {
+// While a write is blocked, requests continue until the buffer is full, and then wait for two seconds. Then nobody waits,
+// lines of requests are lost, and those of WARN are kept. When the write ends, all is as before.
+func TestRequestsWaitTwoSecondsForABlockedLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		out := &writes{blocked: make(chan struct{})}
@@ -196,20 +197,43 @@ func TestRequestsWaitForABlockedLogWhenTheBufferIsFull(t *testing.T) {
 		go func() {
 			defer close(done)
 			for i := range 300 {
-				want = append(want, fmt.Sprintf("%03d", i))
-				request(l, slog.LevelInfo, want[i])
+				request(l, slog.LevelInfo, fmt.Sprintf("%03d", i))
 				logged++
 			}
 		}()
+		time.Sleep(2*time.Second - 1)
 		synctest.Wait() // all are blocked
-		if held := logged * line; held < 6<<10 || held > 8<<10+1000 {
-			t.Errorf("%d bytes are held, want about 8 KiB", held)
+		held := logged
+		if bytes := held * line; bytes < 6<<10 || bytes > 8<<10+1000 || accesslog.Unread(l) {
+			t.Errorf("%d bytes are held, want about 8 KiB; unread: %t", bytes, accesslog.Unread(l))
 		}
-		time.Sleep(time.Hour) // the timer does not add a second write
-		close(out.blocked)
+		time.Sleep(time.Nanosecond)
 		<-done
-		h.Close()
+		began := time.Now()
+		request(l, slog.LevelWarn, "unknown")
+		l.Error("error")
+		l.With("a", strings.Repeat("x", 2<<20)).Error("too long")
+		time.Sleep(time.Hour) // the timer does not add a second write
+		if took := time.Since(began) - time.Hour; took > 0 || !accesslog.Unread(l) {
+			t.Errorf("calls waited for %s; unread: %t", took, accesslog.Unread(l))
+		}
+		for i := range held {
+			want = append(want, fmt.Sprintf("%03d", i))
+		}
+		want = append(want, "unknown", "error", "lines of the log were lost because it could not be written")
+		if got := lost(l); got != float64(300-held+1) {
+			t.Errorf("%v lines were counted as lost, want %d", got, 300-held+1)
+		}
+		close(out.blocked)
+		synctest.Wait()
 		check(t, "the log", ids(t, out.String()), want...)
+		report := fmt.Sprintf(`"count":%d,"error":"nobody has read it for 1h0m2s"`, 300-held+1)
+		if !strings.Contains(out.String(), report) || accesslog.Unread(l) {
+			t.Errorf("no %s in %s; unread: %t", report, out, accesslog.Unread(l))
+		}
+		l.Warn("read")
+		check(t, "the log", ids(t, out.String()), append(want, "read")...)
+		h.Close()
 	})
 }
 

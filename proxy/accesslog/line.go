@@ -59,11 +59,11 @@ func (l *Line) Milliseconds(name string, value time.Duration) {
 // Bool adds true or false.
 func (l *Line) Bool(name string, value bool) { l.attrs = append(l.attrs, slog.Bool(name, value)) }
 
-// End adds the line to the log. It returns when a line of WARN or above is written.
+// End adds the line to the log. It returns when a line of WARN or above is written, or nobody reads the log.
 func (l *Line) End() {
 	if h, ok := l.log.(*Handler); ok && h.json {
 		l.format()
-		h.out.add(l.text, l.level >= slog.LevelWarn)
+		h.out.log(l.text, l.level >= slog.LevelWarn)
 	} else {
 		r := slog.NewRecord(l.at, l.level, message, 0)
 		r.AddAttrs(l.attrs...)

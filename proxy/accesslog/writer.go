@@ -2,12 +2,23 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// patience is how long a call waits for a write of the log: a busy disk is no reason to refuse calls.
+	patience = 2 * time.Second
+
+	// urgentRoom are the bytes of further lines that are kept while nobody reads the log: of WARN and above, and of all
+	// lines that are not about requests. Those about the unknown outcomes of the writes in progress must not be lost.
+	urgentRoom = 1 << 20
 )
 
 // A writer collects lines and writes several at once. It has two buffers, so that lines can be added during a write.
@@ -19,19 +30,25 @@ type writer struct {
 	panics     prometheus.Counter
 
 	mu      sync.Mutex
-	ended   sync.Cond // broadcasts the end of each write
+	changed sync.Cond // broadcasts the end of each write, and that unread became true
 	pending []byte    // whole lines
 	spare   []byte    // the other buffer; nil during a write
 	writing bool
 	taken   uint64 // how many batches were taken from pending
 	written uint64 // how many of them are written or lost
 
+	began      time.Time // the last write
+	watch      *time.Timer
+	unread     bool  // the current write takes longer than patience: nobody waits for it
+	leftOut    int   // the lines without room since the last batch was taken
+	whyLeftOut error // set at the end of the write during which they were left out
+
 	after time.Duration // from the first pending line to its write; 0 for no buffer
 	most  int           // the size of one buffer
 	timer *time.Timer
 	armed bool // timer will call flush
 
-	// Only the goroutine that set writing uses the fields below.
+	// Only the goroutine of run uses the fields below.
 	lostLines int
 	lostError error
 	cutLine   bool // a write failed within a line
@@ -40,9 +57,11 @@ type writer struct {
 func newWriter(out io.Writer) *writer {
 	w := &writer{out: out, most: 32 << 10}
 	w.lost, w.panics = newCounters()
-	w.ended.L = &w.mu
+	w.changed.L = &w.mu
 	w.timer = time.AfterFunc(time.Hour, w.flush)
 	w.timer.Stop()
+	w.watch = time.AfterFunc(time.Hour, w.lookAtWrite)
+	w.watch.Stop()
 	return w
 }
 
@@ -55,26 +74,13 @@ func (w *writer) configure(after time.Duration, size int) {
 	w.flushLocked()
 }
 
-// add adds a line, and waits for a write if there is no room for it. If now is set or there is no buffer, it returns
-// when the line is written.
-func (w *writer) add(line []byte, now bool) {
+// log adds a line. If it is urgent or there is no buffer, log returns when it is written, or nobody reads the log.
+func (w *writer) log(line []byte, urgent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.pending) > 0 && len(w.pending)+len(line) > w.most {
-		if w.writing {
-			w.ended.Wait()
-			continue
-		}
-		go func(batch []byte) { // the request need not wait for it
-			w.write(batch)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.end(batch)
-		}(w.take())
-	}
-	w.pending = append(w.pending, line...)
+	w.addLocked(line, urgent)
 	switch {
-	case now || w.after == 0:
+	case urgent || w.after == 0:
 		w.flushLocked()
 	case !w.armed:
 		w.armed = true
@@ -82,7 +88,37 @@ func (w *writer) add(line []byte, now bool) {
 	}
 }
 
-// flush returns when all lines that were added before are written. The timer calls it, too.
+// add adds an urgent line, for which flush must be called.
+func (w *writer) add(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.addLocked(line, true)
+}
+
+// addLocked adds a line. Without room for it, it waits for a write. While nobody reads the log, the line is lost.
+func (w *writer) addLocked(line []byte, urgent bool) {
+	for len(w.pending) > 0 && len(w.pending)+len(line) > w.room(urgent) {
+		if w.unread {
+			w.leftOut++
+			w.lost.Inc()
+			return
+		}
+		if !w.start() {
+			w.changed.Wait()
+		}
+	}
+	w.pending = append(w.pending, line...)
+}
+
+// room returns how many bytes can be pending.
+func (w *writer) room(urgent bool) int {
+	if urgent && w.unread {
+		return w.most + urgentRoom
+	}
+	return w.most
+}
+
+// flush returns when all lines that were added before are written, or nobody reads the log. The timer calls it, too.
 func (w *writer) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,54 +126,127 @@ func (w *writer) flush() {
 	w.flushLocked()
 }
 
-// flushLocked is flush. It releases mu during a write.
+// flushLocked is flush. It releases mu while it waits.
 func (w *writer) flushLocked() {
-	for last := w.taken + 1; w.written < last; {
-		if w.writing {
-			w.ended.Wait()
-			continue
+	last := w.taken
+	if len(w.pending) > 0 {
+		last++
+	}
+	for w.written < last && !w.unread {
+		if !w.start() {
+			w.changed.Wait()
 		}
-		batch := w.take()
-		w.mu.Unlock()
-		w.write(batch)
-		w.mu.Lock()
-		w.end(batch)
 	}
 }
 
-// take takes the pending lines for a write. The caller holds mu, and calls write without it and then end.
-func (w *writer) take() (batch []byte) {
-	batch, w.pending, w.spare = w.pending, w.spare[:0], nil
+// isUnread reports whether nobody reads the log.
+func (w *writer) isUnread() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unread
+}
+
+// A batch is what one write writes.
+type batch struct {
+	lines   []byte
+	leftOut int // how many more lines there were, without room
+	why     error
+}
+
+// start starts the write of the pending lines. It returns false if there is a write already.
+func (w *writer) start() bool {
+	if w.writing {
+		return false
+	}
 	w.writing = true
+	go w.run(w.take())
+	return true
+}
+
+// take takes the pending lines for a write.
+func (w *writer) take() (b batch) {
+	b = batch{w.pending, w.leftOut, w.whyLeftOut}
+	w.pending, w.spare, w.leftOut = w.spare[:0], nil, 0
 	w.taken++
-	return batch
+	w.began = time.Now()
+	w.watch.Reset(patience)
+	return b
 }
 
-func (w *writer) end(batch []byte) {
-	if cap(batch) <= max(2*w.most, 4<<10) { // not the buffer of a long line, or of a larger size before a reload
-		w.spare = batch[:0]
-	}
-	w.writing = false
-	w.written++
-	w.ended.Broadcast()
-}
-
-// write writes lines, after a report if lines before them were lost.
-func (w *writer) write(batch []byte) {
-	if w.lostLines > 0 {
-		report := w.reportLoss(w.lostLines, w.lostError)
-		if w.cutLine {
-			report = slices.Insert(report, 0, '\n')
-		}
-		if _, err := w.writeAll(report); err != nil {
-			w.lose(batch, err)
+// run writes a batch, and what became due meanwhile: those who added it may have stopped to wait.
+func (w *writer) run(b batch) {
+	for {
+		w.write(b)
+		w.mu.Lock()
+		w.end(b)
+		if w.leftOut == 0 && (len(w.pending) == 0 || w.armed) {
+			w.writing = false
+			w.watch.Stop()
+			w.mu.Unlock()
 			return
 		}
-		w.lostLines = 0
+		b = w.take()
+		w.mu.Unlock()
 	}
-	if rest, err := w.writeAll(batch); err != nil {
-		w.lose(rest, err)
+}
+
+func (w *writer) end(b batch) {
+	if cap(b.lines) <= max(2*w.most, 4<<10) { // not the buffer of a long line, or of a larger size before a reload
+		w.spare = b.lines[:0]
 	}
+	if w.unread {
+		w.unread = false
+		w.whyLeftOut = fmt.Errorf("nobody has read it for %s", time.Since(w.began).Round(time.Millisecond))
+	}
+	w.written++
+	w.changed.Broadcast()
+}
+
+// lookAtWrite finds that a write takes too long. A timer calls it, perhaps after the end of its write.
+func (w *writer) lookAtWrite() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.writing && time.Since(w.began) >= patience {
+		w.unread = true
+		w.changed.Broadcast()
+	}
+}
+
+// write writes lines, after a report if lines before them were lost. A report of lines without room follows them.
+func (w *writer) write(b batch) {
+	rest, err := b.lines, w.reportLost()
+	if err == nil {
+		rest, err = w.writeAll(rest)
+	}
+	if err != nil {
+		count := bytes.Count(rest, []byte{'\n'})
+		w.lostLines += count
+		w.lostError = err
+		w.lost.Add(float64(count))
+	}
+	if b.leftOut > 0 { // lost has them already
+		w.lostLines += b.leftOut
+		w.lostError = cmp.Or(err, b.why)
+		if err == nil {
+			_ = w.reportLost()
+		}
+	}
+}
+
+// reportLost writes how many lines were lost, if any were.
+func (w *writer) reportLost() error {
+	if w.lostLines == 0 {
+		return nil
+	}
+	report := w.reportLoss(w.lostLines, w.lostError)
+	if w.cutLine {
+		report = slices.Insert(report, 0, '\n')
+	}
+	if _, err := w.writeAll(report); err != nil {
+		return err
+	}
+	w.lostLines = 0
+	return nil
 }
 
 // writeAll writes text, in several parts if a write is short. After an error it returns what was not written.
@@ -155,11 +264,4 @@ func (w *writer) writeAll(text []byte) (rest []byte, err error) {
 		return text, err
 	}
 	return nil, nil
-}
-
-func (w *writer) lose(lines []byte, err error) {
-	count := bytes.Count(lines, []byte{'\n'})
-	w.lostLines += count
-	w.lostError = err
-	w.lost.Add(float64(count))
 }

@@ -46,7 +46,8 @@ type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
-	// Failed is called for a TLS handshake that fails, before the connection is closed; nil: nothing is
+	// Failed is called for a TLS handshake that fails, before the connection is closed; nil: nothing is. An alert of the
+	// peer is an error as crypto/tls returns it, also if it came in clear text.
 	Failed func(c *tls.Conn, err error)
 
 	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in
@@ -126,7 +127,8 @@ func (l *listener) acceptNew() {
 		}
 		c := l.newConn(raw, nil, release)
 		if l.options.TLS != nil {
-			c.tls = tls.Server(raw, l.options.TLS)
+			c.last = &lastRecord{Conn: raw}
+			c.tls = tls.Server(c.last, l.options.TLS)
 			c.Conn = c.tls
 		}
 		l.accepted <- accepted{conn: c}
@@ -140,7 +142,8 @@ func (l *listener) newConn(below net.Conn, tls *tls.Conn, release func()) *conn 
 // conn is one connection. Like any connection it may be read and written by two goroutines.
 type conn struct {
 	net.Conn
-	tls      *tls.Conn // nil without TLS
+	tls      *tls.Conn   // nil without TLS
+	last     *lastRecord // below tls
 	listener *listener
 	release  func() // may be called more than once
 
@@ -171,7 +174,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	failed := c.listener.options.Failed
 	if err != nil && failed != nil && c.tls != nil && !c.tls.ConnectionState().HandshakeComplete {
 		c.ended = true // net/http reads again after some errors
-		failed(c.tls, err)
+		failed(c.tls, c.last.alertOr(err))
 		return 0, err
 	}
 	if !c.begun && n > 0 {

@@ -11,6 +11,7 @@ package notify
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -69,7 +70,8 @@ type event struct {
 	identity []any
 }
 
-// Look queues what has happened since the last look.
+// Look queues what has happened since the last look. After an error of a destination or of a part of the store it goes on
+// with the others, and the next look begins where this one began.
 func (n *Notifier) Look(ctx context.Context) (err error) {
 	defer rollout.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, lookTakes)
@@ -80,27 +82,36 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 		return nil
 	}
 	events, err := n.found(ctx, c, now)
+	known := map[string]bool{}
+	for i := range c.Notify {
+		err = errors.Join(err, n.queue(ctx, &c.Notify[i], events, known))
+	}
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for _, e := range events {
-		for i := range c.Notify {
-			to := &c.Notify[i]
-			id := idOf(to, e.Type, e.identity...)
-			if !to.Wants(strings.TrimPrefix(e.Type, typePrefix)) || known[id] {
-				continue
-			}
-			if known[id] = true; n.known[id] {
-				continue
-			}
-			if _, err := Queue(ctx, n.Relay, to, e.Event, e.identity...); err != nil {
-				return err // the next look goes on here
-			}
-			n.known[id] = true
-		}
-	}
 	n.known, n.from = known, now.Add(-overlap)
+	return nil
+}
+
+// queue queues events for a destination, up to an error: the later ones must not come before that one. It adds the ids
+// of the events to known.
+func (n *Notifier) queue(
+	ctx context.Context, to *config.Destination, events []event, known map[string]bool,
+) (err error) {
+	defer rollout.Recovered(&err)
+	for _, e := range events {
+		id := idOf(to, e.Type, e.identity...)
+		if !to.Wants(strings.TrimPrefix(e.Type, typePrefix)) || known[id] {
+			continue
+		}
+		if known[id] = true; n.known[id] {
+			continue
+		}
+		if _, err := Queue(ctx, n.Relay, to, e.Event, e.identity...); err != nil {
+			return err
+		}
+		n.known[id] = true
+	}
 	return nil
 }
 
@@ -119,7 +130,7 @@ func idOf(to *config.Destination, of string, identity ...any) string {
 	return fmt.Sprintf("%s%x", store.EventPrefix, sum[:16])
 }
 
-// found returns what has happened, in its order, and what is the case now.
+// found returns what has happened, in its order, and what is the case now. With an error a part is missing.
 func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (all []event, err error) {
 	add := func(kind string, of partner.ID, at time.Time, d Data, identity ...any) {
 		if of != "" {
@@ -131,9 +142,6 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	actions := []store.Action{store.Staged, store.WaveChanged, store.Stopped, store.Resumed, store.Restored}
 	filter := store.AuditFilter{Actions: actions, Since: n.from, OldestFirst: true, Limit: logMost}
 	log, err := n.Store.Audit(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
 	for _, entry := range log {
 		kind, d := ofEntry(entry)
 		add(kind, entry.Partner, entry.At, d, d.Revision)
@@ -142,10 +150,8 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	if n.Rollout != nil {
 		unclear = n.Rollout.Settings().UnclearBefore(now)
 	}
-	happened, err := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
-	if err != nil {
-		return nil, err
-	}
+	happened, failed := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
+	err = errors.Join(err, failed)
 	for _, h := range happened {
 		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
 		add(h.Kind, h.Partner, h.At, d, h.At.Truncate(time.Hour)) // as Happened returns them
@@ -160,10 +166,13 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 		}
 	})
 	if n.Rollout == nil || len(n.Rollout.Failed()) == 0 {
-		return all, nil
+		return all, err
 	}
 	// Counts start again after a reset, and with another table.
-	resets, err := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: logMost})
+	resets, failed := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: logMost})
+	if failed != nil { // the identity of a verdict is not known
+		return all, errors.Join(err, failed)
+	}
 	for _, v := range n.Rollout.Failed() {
 		since := int64(0)
 		for _, reset := range resets {

@@ -3,12 +3,14 @@ package notify_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -197,6 +199,49 @@ func TestEachEventIsToldOnce(t *testing.T) {
 			t.Errorf("the events of the kill switch: %v", types)
 		}
 	})
+}
+
+// An event that cannot be queued for a destination holds up neither the other destinations nor the audit log. It is queued
+// later, before the next ones of that destination.
+func TestOneDestinationHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "events.db")
+	s := proxytest.Open(t, url)
+	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	run := func(statement string) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	n := newTeller(t, s, configFor(t, "https://events.example.com", ""))
+	for i, stage := range []string{"shadow", "canary"} {
+		must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(key), To: stage, By: "anna", At: time.Now().Add(time.Duration(i) * time.Millisecond)}))
+	}
+	count := func(form string) int {
+		t.Helper()
+		page, err := s.Page(t.Context(), store.Filter{Upstream: config.NotifyUpstream, Limit: 1000})
+		must(t, err)
+		return len(slices.DeleteFunc(page.Callbacks, func(c store.Callback) bool { return c.Form != form }))
+	}
+	run("CREATE TRIGGER refused BEFORE INSERT ON billbridge_callbacks WHEN NEW.form = 'webhook' BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	if err := n.Look(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if webhook, slack := count("webhook"), count("slack"); webhook != 0 || slack != 2 {
+		t.Errorf("while one destination fails: %d and %d events, want 0 and 2", webhook, slack)
+	}
+	run("DROP TRIGGER refused")
+	run("ALTER TABLE billbridge_unknown RENAME TO away") // Happened fails
+	if err := n.Look(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if webhook, slack := count("webhook"), count("slack"); webhook != 2 || slack != 2 {
+		t.Errorf("while only the audit log can be read: %d and %d events, want 2 and 2", webhook, slack)
+	}
+	run("ALTER TABLE away RENAME TO billbridge_unknown")
+	must(t, n.Look(t.Context()))
 }
 
 // A destination that is down gets its events later, in their order, and one whose config is gone gets none.

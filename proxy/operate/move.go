@@ -290,6 +290,14 @@ func (o *Operator) move(
 	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
 		c.Warning = evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New])
 	}
+	if own.Stage != "" && m.Partner != "" && c.Warning.Kind == "" {
+		switch _, err := o.Store.FirstSeen(ctx, m.Partner); {
+		case errors.Is(err, store.ErrNotFound):
+			c.Warning = evidence.Say("never_seen", partner.Label(c.Partner, c.Name))
+		case err != nil:
+			return c, err
+		}
+	}
 	if s.Preview {
 		c.Reasons = list(reasons)
 		return c, nil

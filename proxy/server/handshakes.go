@@ -15,19 +15,22 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// handshakeReasons are texts in the errors of crypto/tls, and the reasons that they stand for.
+// certificate is the reason if the client does not accept the certificate.
+const certificate = "certificate"
+
+// handshakeReasons are texts in the other errors of crypto/tls, and the reasons that they stand for.
 var handshakeReasons = map[string]string{
-	"does not look like a TLS": "not_tls",     // for example a request over http
-	"unsupported versions":     "version",     // only versions before TLS 1.2
-	"no cipher suite":          "cipher",      // none in common, for example only RSA key exchange
-	"certificate":              "certificate", // the client does not accept the certificate
-	"":                         "other",       // for example the client has closed the connection
+	"does not look like a TLS": "not_tls", // for example a request over http
+	"unsupported versions":     "version", // only versions before TLS 1.2
+	"no cipher suite":          "cipher",  // none in common, for example only RSA key exchange
+	"":                         "other",   // for example the client has closed the connection
 }
 
 // serverErrors counts and logs the TLS handshakes that failed, and what net/http tells only its ErrorLog. Safe for
@@ -49,7 +52,7 @@ func newServerErrors(log *slog.Logger, registry prometheus.Registerer) *serverEr
 	}
 	e.handshakes = counters(registry, "billbridge_tls_handshake_failures_total",
 		"TLS handshakes that failed. A connection that is closed before the first message does not count.",
-		"reason", slices.Collect(maps.Values(handshakeReasons))...)
+		"reason", append(slices.Collect(maps.Values(handshakeReasons)), certificate)...)
 	return e
 }
 
@@ -60,7 +63,7 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 		return // nothing has come, as from a health check, or only a part of the first message
 	}
 	from, _ := s.open.limits.Load().Peer(c.RemoteAddr().String())
-	s.errors.handshake(from, text)
+	s.errors.handshake(from, err)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil {
 		answer := s.gateway.NeedsTLS()
 		_, _ = fmt.Fprintf(plain.Conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"+
@@ -72,16 +75,19 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 }
 
 // handshake counts and logs a handshake that failed. The errors of crypto/tls say what the client has offered.
-func (e *serverErrors) handshake(from netip.Prefix, err string) {
-	reason := handshakeReasons[""]
+func (e *serverErrors) handshake(from netip.Prefix, err error) {
+	message, reason := err.Error(), handshakeReasons[""]
 	for text, is := range handshakeReasons {
-		if text != "" && strings.Contains(err, text) {
+		if text != "" && strings.Contains(message, text) {
 			reason = is
 		}
 	}
+	if proxy.RefusedCertificate(err) {
+		reason = certificate
+	}
 	e.handshakes.WithLabelValues(reason).Inc()
 	e.perSource[maphash.Comparable(e.seed, from)%pages.MaxGuessers].Warn("a TLS handshake failed",
-		"address", pages.ShownSource(from), "reason", reason, "error", err[:min(len(err), 200)])
+		"address", pages.ShownSource(from), "reason", reason, "error", message[:min(len(message), 200)])
 }
 
 // logger returns an ErrorLog for a server.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -25,8 +26,8 @@ func TestFailedHandshakesOfManyAddressesAreBounded(t *testing.T) {
 	e, logs := newTestErrors(t)
 	const n = 3 * pages.MaxGuessers
 	for i := range n {
-		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::1]:5", i)), "tls: client offered only unsupported versions: [301]")
-		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::2]:6", i)), "tls: x")
+		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::1]:5", i)), errors.New("tls: client offered only unsupported versions: [301]"))
+		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::2]:6", i)), errors.New("tls: x"))
 	}
 	if lines := strings.Count(logs.String(), "\n"); lines < pages.MaxGuessers/2 || lines > pages.MaxGuessers {
 		t.Errorf("%d lines", lines)

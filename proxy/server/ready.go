@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/console"
 	"billbridge/proxy/store"
 
@@ -60,12 +61,16 @@ func writeReadiness(t *tokens, checks []check, w http.ResponseWriter, r *http.Re
 	writeText(w, status, text)
 }
 
-// ready returns the conditions of /-/ready: that the listeners serve and, if they do, that the store can be written to.
+// ready returns the conditions of /-/ready: that the listeners serve and, if they do, that the log is read and the
+// store can be written to.
 func (s *Server) ready() []check {
 	if !s.serving.Load() {
 		return []check{{name: "serving", problem: "the gateway is starting, waiting for its store, or draining"}}
 	}
-	checks := []check{{name: "serving"}}
+	checks := []check{{name: "serving"}, {name: "log"}}
+	if accesslog.Unread(s.log) {
+		checks[1].problem = "the log cannot be written: nobody reads it"
+	}
 	if s.store != nil {
 		c := check{name: "store", optional: s.storeOptional.Load()}
 		if c.detail = s.pinger.ping(); c.detail != nil {
