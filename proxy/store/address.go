@@ -29,7 +29,7 @@ type Address struct {
 	Look             time.Time // when the bill is read next ([Store.ClaimLook]); zero: not
 }
 
-// The digits of a sealed id. Those of earlier versions are as many, all random.
+// The digits of a sealed id.
 const (
 	SharedDigits = 12 // a hash that all addresses with the same upstream, operation, partner, form and url have
 	RandomDigits = 12
@@ -151,10 +151,9 @@ func (s *Store) Unbind(ctx context.Context, id string) error {
 }
 
 // registration is equal for two registrations that need only one row. It is a hash because an address is too long for
-// an index of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in
-// holds.
+// an index of PostgreSQL.
 func (a Address) registration() string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{
 		a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL,
 	})))
 }

@@ -35,6 +35,11 @@ func OpenSmall(ctx context.Context, url string, pages int, keys ...Keys) (*Store
 	return Open(ctx, url, Options{Keys: append(keys, Keys{})[0], busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
 
+// OpenNewer is Open with the program of a later version, which has further migrations.
+func OpenNewer(ctx context.Context, url string, migrations ...string) (*Store, error) {
+	return Open(ctx, url, Options{busy: 50 * time.Millisecond, more: migrations})
+}
+
 // OpenHasty is Open, except that after a fail-over the other gateways have a moment to confirm the new server, not eight seconds.
 func OpenHasty(ctx context.Context, url string, lossless bool) (*Store, error) {
 	return Open(ctx, url, Options{Lossless: lossless, confirm: 300 * time.Millisecond})
@@ -67,7 +72,7 @@ func (s *Store) Clear(ctx context.Context) error {
 		} {
 			q.exec("DELETE FROM " + table)
 		}
-		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
+		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_upstream = '', new_upstream = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
 		q.exec("UPDATE billbridge_clock SET vouched = NULL")
 	})

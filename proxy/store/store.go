@@ -128,7 +128,7 @@ type engine interface {
 //	memory:         SQLite in memory, gone with Close
 //	postgres://…    PostgreSQL, tested with 15; postgresql:// too
 //
-// A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
+// A database with a newer schema that this version cannot use, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
 //
 // A database with rows that none of the keys decrypts is refused.
@@ -184,6 +184,7 @@ type Options struct {
 	// What tests set.
 	busy    time.Duration // how long SQLite waits for the lock of another process; 0 for 5 s
 	pages   int           // how many pages SQLite's file may have; 0 for no limit
+	more    []string      // migrations that follow those of the program
 	batch   int           // the most rows that one transaction of a long change takes: other writes wait; 0 for 1000
 	confirm time.Duration // instead of confirmWithin; 0 for that
 }
@@ -261,7 +262,7 @@ func (s *Store) Ping(ctx context.Context) error {
 			"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'",
 			"UPDATE billbridge_addresses SET url = url WHERE id = ''",
 			"UPDATE billbridge_callbacks SET body = body WHERE id = ''",
-			"UPDATE billbridge_clock SET pinged = pinged + 1, room = '" + strings.Repeat("0", pingRoom) + "'",
+			"UPDATE billbridge_clock SET room = '" + strings.Repeat("0", pingRoom) + "'",
 			"UPDATE billbridge_clock SET room = ''",
 		} {
 			q.exec(statement)
