@@ -25,7 +25,7 @@ func TestChartsCompareBackendsByTheHour(t *testing.T) {
 	got := hoursOf(operate.Hours{Since: since, Hours: []store.Hour{
 		hour(0, 0, 1000, 5, 30*time.Millisecond), hour(0, 1, 4, 3, 800*time.Millisecond), hour(47, 1, 2, 0, 0), hour(48, 1, 9, 9, time.Second),
 	}}, time.FixedZone("", 9*3600))
-	if got.Sums[0].Calls != 1000 || got.Sums[1].Calls != 6 || got.Failed(got.Sums[1]) != "50.0 % (3 / 6)" || got.P99(got.Sums[0]) != "≤ 33 ms" || got.Failed(store.Sums{}) != "–" || got.P99(store.Sums{}) != "–" {
+	if got.Sums[0].Calls != 1000 || got.Sums[1].Calls != 6 || got.Failed(got.Sums[1]) != "50.0 % (3 / 6)" || got.P99(got.Sums[0]) != "≤ 30 ms" || got.Failed(store.Sums{}) != "–" || got.P99(store.Sums{}) != "–" {
 		t.Errorf("%+v", got.Sums)
 	}
 	want := []chart{
@@ -34,7 +34,7 @@ func TestChartsCompareBackendsByTheHour(t *testing.T) {
 			{470, []any{"2026-11-29T11:00:00+09:00", "–", "0.0 % (0 / 2)"}, nil},
 		}},
 		{"partner.hours.p99", "partner.hour.p99", "partner.hours.ago", "1.0 s", "500 ms", 48, []column{
-			{0, []any{"2026-11-27T12:00:00+09:00", "≤ 33 ms", "≤ 1.0 s"}, []bar{{"bar-old", 0, 58, 4, 2}, {"bar", 4, 0, 4, 60}}},
+			{0, []any{"2026-11-27T12:00:00+09:00", "≤ 30 ms", "≤ 1.0 s"}, []bar{{"bar-old", 0, 58, 4, 2}, {"bar", 4, 0, 4, 60}}},
 			{470, []any{"2026-11-29T11:00:00+09:00", "–", "–"}, nil},
 		}},
 	}

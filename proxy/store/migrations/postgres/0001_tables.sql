@@ -1,7 +1,7 @@
 -- Readable from version 1.
 --
--- The tables of a store. What the columns are is said in ../sqlite/0001_tables.sql. COLLATE "C": names are compared byte
--- by byte, whatever the language of the database.
+-- The tables of a store. What the columns are is said in ../sqlite/0001_tables.sql. COLLATE "C": names are compared
+-- byte by byte, whatever the language of the database.
 
 -- The upstreams of the config that ran last. Rows refer to them by name, so a config cannot change what a name means.
 CREATE TABLE billbridge_upstreams (
@@ -54,8 +54,8 @@ CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) W
 -- Missing callbacks, for their list and their number.
 CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, upstream) WHERE missing IS NOT NULL;
 
--- The callbacks that were acknowledged: those to deliver, and for some time those that are over. Each delivery leaves at
--- least two dead rows and their index entries, so they are vacuumed early.
+-- The callbacks that were acknowledged: those to deliver, and for some time those that are over. Each delivery leaves
+-- at least two dead rows and their index entries, so they are vacuumed early.
 CREATE TABLE billbridge_callbacks (
 	seq          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	id           TEXT COLLATE "C" NOT NULL UNIQUE,
@@ -126,9 +126,9 @@ CREATE TABLE billbridge_attempts (
 
 -- Bills
 
--- The ledger: the upstream that each bill is at, so that no bill is created at two. Nearly every row is updated once, when
--- its create is completed. With room in its page, and if no column that changes is in an index, such an update writes to no
--- index (HOT). So there is no index on creates that are open.
+-- The ledger: the upstream that each bill is at, so that no bill is created at two. Nearly every row is updated once,
+-- when its create is completed. With room in its page, and if no column that changes is in an index, such an update
+-- writes to no index (HOT). So there is no index on creates that are open.
 CREATE TABLE billbridge_owners (
 	partner   TEXT COLLATE "C" NOT NULL,
 	bill      TEXT COLLATE "C" NOT NULL,
@@ -286,10 +286,14 @@ CREATE TABLE billbridge_hours (
 	backend BIGINT NOT NULL CHECK (backend IN (0, 1)),
 	calls   BIGINT NOT NULL,
 	failed  BIGINT NOT NULL,
-	ms5 BIGINT NOT NULL, ms7 BIGINT NOT NULL, ms10 BIGINT NOT NULL, ms15 BIGINT NOT NULL, ms22 BIGINT NOT NULL, ms33 BIGINT NOT NULL, ms47 BIGINT NOT NULL,
-	ms68 BIGINT NOT NULL, ms100 BIGINT NOT NULL, ms150 BIGINT NOT NULL, ms220 BIGINT NOT NULL, ms330 BIGINT NOT NULL, ms470 BIGINT NOT NULL, ms680 BIGINT NOT NULL,
-	ms1000 BIGINT NOT NULL, ms1500 BIGINT NOT NULL, ms2200 BIGINT NOT NULL, ms3300 BIGINT NOT NULL, ms4700 BIGINT NOT NULL, ms6800 BIGINT NOT NULL, ms10000 BIGINT NOT NULL,
-	ms15000 BIGINT NOT NULL, ms22000 BIGINT NOT NULL, ms33000 BIGINT NOT NULL, ms47000 BIGINT NOT NULL, ms68000 BIGINT NOT NULL,
+	ms10    BIGINT NOT NULL,
+	ms30    BIGINT NOT NULL,
+	ms100   BIGINT NOT NULL,
+	ms300   BIGINT NOT NULL,
+	ms1000  BIGINT NOT NULL,
+	ms3000  BIGINT NOT NULL,
+	ms10000 BIGINT NOT NULL,
+	ms60000 BIGINT NOT NULL,
 	PRIMARY KEY (partner, at, backend)
 ) WITH (fillfactor = 70);
 

@@ -136,7 +136,7 @@ CREATE TABLE billbridge_owners (
 	upstream  TEXT NOT NULL,              -- '' if the row only says that there was no such bill
 	state     TEXT NOT NULL CHECK (state IN ('pending', 'owned', 'released')),
 	creates   TEXT NOT NULL,              -- the tokens of those that are open, each with a blank after it
-	uncertain INTEGER NOT NULL,           -- 1 when a create ended that may have taken effect, or that found the id taken
+	uncertain INTEGER NOT NULL,           -- 1 when a create ended that may have taken effect, or found the id taken
 	changed   INTEGER NOT NULL,           -- when it came into its state
 	tried     INTEGER NOT NULL,           -- when the last create was recorded; as changed if there was none
 	denied    INTEGER,                    -- when a caller was last told that there is no such bill
@@ -227,7 +227,7 @@ CREATE TABLE billbridge_rollout (
 	new_upstream   TEXT NOT NULL DEFAULT '',
 	shared         INTEGER,                             -- 1 when both see the same bills; NULL when none are in force
 	alone          TEXT NOT NULL DEFAULT '',            -- where all calls go without a rollout; '' with one
-	past           TEXT NOT NULL DEFAULT '',            -- upstreams that may have bills which no ledger has, a line each
+	past           TEXT NOT NULL DEFAULT '',            -- upstreams that may have bills no ledger has, a line each
 	started        INTEGER,                             -- when a rollout first ran on this store; NULL once begun
 	begun          INTEGER,                             -- when somebody declared that it begins
 	begun_by       TEXT NOT NULL DEFAULT '',
@@ -285,10 +285,14 @@ CREATE TABLE billbridge_hours (
 	calls   INTEGER NOT NULL,
 	failed  INTEGER NOT NULL,                            -- of the calls, by the fault of the backend
 	-- of the calls, those that took at most so many milliseconds, and more than the column before says
-	ms5 INTEGER NOT NULL, ms7 INTEGER NOT NULL, ms10 INTEGER NOT NULL, ms15 INTEGER NOT NULL, ms22 INTEGER NOT NULL, ms33 INTEGER NOT NULL, ms47 INTEGER NOT NULL,
-	ms68 INTEGER NOT NULL, ms100 INTEGER NOT NULL, ms150 INTEGER NOT NULL, ms220 INTEGER NOT NULL, ms330 INTEGER NOT NULL, ms470 INTEGER NOT NULL, ms680 INTEGER NOT NULL,
-	ms1000 INTEGER NOT NULL, ms1500 INTEGER NOT NULL, ms2200 INTEGER NOT NULL, ms3300 INTEGER NOT NULL, ms4700 INTEGER NOT NULL, ms6800 INTEGER NOT NULL, ms10000 INTEGER NOT NULL,
-	ms15000 INTEGER NOT NULL, ms22000 INTEGER NOT NULL, ms33000 INTEGER NOT NULL, ms47000 INTEGER NOT NULL, ms68000 INTEGER NOT NULL,
+	ms10    INTEGER NOT NULL,
+	ms30    INTEGER NOT NULL,
+	ms100   INTEGER NOT NULL,
+	ms300   INTEGER NOT NULL,
+	ms1000  INTEGER NOT NULL,
+	ms3000  INTEGER NOT NULL,
+	ms10000 INTEGER NOT NULL,
+	ms60000 INTEGER NOT NULL,
 	PRIMARY KEY (partner, at, backend)
 ) STRICT, WITHOUT ROWID;
 
