@@ -355,17 +355,13 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			calling.Wait()
 			return nil
 		},
-		"Recrypt": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			_, err := s.Recrypt(t.Context())
-			return err
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			url := proxytest.Postgres(t)
 			s := open(t, url)
-			other, err := store.Open(ctx, url, store.Options{Keys: store.Keys{Key: keyA}})
+			other, err := store.Open(ctx, url)
 			_ = closed(t, other, err)
 			for i := range 15 {
 				id := partner.Of(fmt.Sprint("key ", i))

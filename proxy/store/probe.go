@@ -77,7 +77,7 @@ func roomFor(path string) error {
 // read-only file, too, and not every system reports that earlier.
 func (o Options) tryToWrite(q tx) {
 	recognise(q)
-	o.checkKeys(q, examine(q, forSQLite, o))
+	o.checkKey(q, examine(q, forSQLite, o))
 	mark(q)
 }
 
@@ -100,15 +100,15 @@ func probePostgres(ctx context.Context, url string, o Options) error {
 			} else {
 				mayWrite(q)
 			}
-			o.checkKeys(q, s)
+			o.checkKey(q, s)
 		})
 	})
 }
 
-// checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
-func (o Options) checkKeys(q tx, s schema) {
-	keys, err := newKeyring(o.Keys)
-	if q.fail(err); s.version >= len(s.migrations) {
+// checkKey is the check of the key that Open makes, if there are tables.
+func (o Options) checkKey(q tx, s schema) {
+	keys, err := newKeyring(o.Key)
+	if q.fail(err); s.version > 0 {
 		keys.check(q)
 	}
 }

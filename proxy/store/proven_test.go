@@ -63,8 +63,8 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		noAnswer(t, s, "b", "bill.create", noon)
 		const copies = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 399) INSERT INTO billbridge_"
 		run(t, raw(t, url),
-			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, holds, unproven, key_id, member, merchant) "+
-				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, holds, unproven, key_id, member, merchant FROM n, billbridge_addresses",
+			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant) "+
+				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant FROM n, billbridge_addresses",
 			copies+"owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) "+
 				"SELECT partner, bill || i, upstream, state, creates, uncertain, changed, tried, ends FROM n, billbridge_owners",
 			copies+"unknown (partner, bill, operation, upstream, request, at, finding, state, amount) "+

@@ -31,7 +31,6 @@ CREATE TABLE billbridge_addresses (
 	ends         BIGINT,
 	holds        BIGINT NOT NULL,
 	unproven     TEXT COLLATE "C",
-	key_id       TEXT COLLATE "C" NOT NULL,
 	member       TEXT COLLATE "C" NOT NULL,
 	merchant     TEXT COLLATE "C" NOT NULL,
 	look         BIGINT,
@@ -47,8 +46,6 @@ CREATE INDEX billbridge_addresses_ends ON billbridge_addresses (ends) WHERE ends
 CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
 -- How many rows a key without a success has.
 CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WHERE unproven IS NOT NULL;
--- Which keys the rows need.
-CREATE INDEX billbridge_addresses_key ON billbridge_addresses (key_id) WHERE key_id <> '';
 -- Bills to read.
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
 -- Missing callbacks, for their list and their number.
@@ -84,7 +81,6 @@ CREATE TABLE billbridge_callbacks (
 	repeats      BIGINT NOT NULL DEFAULT 0,
 	repeated     BIGINT,
 	says         TEXT COLLATE "C" NOT NULL,
-	key_id       TEXT COLLATE "C" NOT NULL,
 	body         BYTEA NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
@@ -108,8 +104,6 @@ CREATE INDEX billbridge_callbacks_done ON billbridge_callbacks (done) WHERE done
 CREATE INDEX billbridge_callbacks_bodies ON billbridge_callbacks (done) WHERE done IS NOT NULL AND erased IS NULL;
 -- Whether an upstream reports a state. Every upstream reports payments.
 CREATE INDEX billbridge_callbacks_says ON billbridge_callbacks (says, upstream) WHERE says NOT IN ('', 'paid');
--- Which keys the rows need.
-CREATE INDEX billbridge_callbacks_key ON billbridge_callbacks (key_id) WHERE key_id <> '';
 
 -- The attempts to deliver a callback. They go with it.
 CREATE TABLE billbridge_attempts (
@@ -359,10 +353,9 @@ CREATE TABLE billbridge_gateways (
 	PRIMARY KEY (gateway, slot)
 ) WITH (fillfactor = 10);
 
--- What seals the callback addresses of a store without store.key: one random text, made by the first gateway that opens
--- the store.
+-- What the first gateway that opens the store decides.
 CREATE TABLE billbridge_secret (
-	one   BIGINT PRIMARY KEY CHECK (one = 1),
-	value TEXT COLLATE "C" NOT NULL,
-	plain TEXT COLLATE "C" NOT NULL DEFAULT ''
+	one    BIGINT PRIMARY KEY CHECK (one = 1),
+	value  TEXT COLLATE "C" NOT NULL,
+	key_id TEXT COLLATE "C" NOT NULL
 );

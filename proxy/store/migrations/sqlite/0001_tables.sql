@@ -24,14 +24,13 @@ CREATE TABLE billbridge_addresses (
 	bill         TEXT NOT NULL,            -- '' for a registration, and for a bill whose id is not known
 	store        TEXT NOT NULL,            -- the merchant of a registration, hashed; '' for a bill
 	form         TEXT NOT NULL,            -- the partner's
-	url          TEXT NOT NULL,            -- the partner's own address
+	url          TEXT NOT NULL,            -- the partner's own address, encrypted if there is a key
 	registration TEXT UNIQUE,              -- the hash of what makes two registrations the same; NULL for a bill
 	created      INTEGER NOT NULL,
 	until        INTEGER,                  -- the end of the bill, as the last call said
 	ends         INTEGER,                  -- a sweep removes the row some time after this; NULL for a registration
 	holds        INTEGER NOT NULL,         -- calls that gave the address to the upstream, or may have
 	unproven     TEXT,                     -- the partner, if no call with its key had succeeded yet; else NULL
-	key_id       TEXT NOT NULL,            -- of the key that url is encrypted with; '' if it is not
 	member       TEXT NOT NULL,            -- of the call; '' if it is not known
 	merchant     TEXT NOT NULL,
 	look         INTEGER,                  -- when the bill is read; NULL: no more, or a registration
@@ -47,8 +46,6 @@ CREATE INDEX billbridge_addresses_ends ON billbridge_addresses (ends) WHERE ends
 CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
 -- How many rows a key without a success has.
 CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WHERE unproven IS NOT NULL;
--- Which keys the rows need.
-CREATE INDEX billbridge_addresses_key ON billbridge_addresses (key_id) WHERE key_id <> '';
 -- Bills to read.
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
 -- Missing callbacks, for their list and their number.
@@ -83,8 +80,7 @@ CREATE TABLE billbridge_callbacks (
 	repeats      INTEGER NOT NULL DEFAULT 0,        -- how often it was sent again, and not delivered again
 	repeated     INTEGER,                           -- when the last time
 	says         TEXT NOT NULL,                     -- what the state in its body means; '' if that is not known
-	key_id       TEXT NOT NULL,                     -- of the key that url and body are encrypted with, or ''
-	body         BLOB NOT NULL                      -- last, so that a row is read without it
+	body         BLOB NOT NULL                      -- encrypted as url is; last, so that a row is read without it
 ) STRICT;
 
 -- What a claim reads. Only it has the condition of a claim, so no statistics choose another index.
@@ -107,8 +103,6 @@ CREATE INDEX billbridge_callbacks_done ON billbridge_callbacks (done) WHERE done
 CREATE INDEX billbridge_callbacks_bodies ON billbridge_callbacks (done) WHERE done IS NOT NULL AND erased IS NULL;
 -- Whether an upstream reports a state. Every upstream reports payments.
 CREATE INDEX billbridge_callbacks_says ON billbridge_callbacks (says, upstream) WHERE says NOT IN ('', 'paid');
--- Which keys the rows need.
-CREATE INDEX billbridge_callbacks_key ON billbridge_callbacks (key_id) WHERE key_id <> '';
 
 -- The attempts to deliver a callback. They go with it.
 CREATE TABLE billbridge_attempts (
@@ -357,12 +351,9 @@ CREATE TABLE billbridge_gateways (
 	PRIMARY KEY (gateway, slot)
 ) STRICT, WITHOUT ROWID;
 
--- What seals the callback addresses of a store without store.key: one random text, made by the first gateway that opens
--- the store.
+-- What the first gateway that opens the store decides.
 CREATE TABLE billbridge_secret (
-	one   INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row
-	value TEXT NOT NULL,
-	-- Until when rows may be without encryption although there is a store.key, and a hash that only a holder of the key
-	-- can make of it. 0: all rows are encrypted. '': no gateway with a key has opened the store.
-	plain TEXT NOT NULL DEFAULT ''
+	one    INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row
+	value  TEXT NOT NULL,                       -- a random text, which seals callback addresses without a key
+	key_id TEXT NOT NULL                        -- of the key that all rows are encrypted with; '' if they are not
 ) STRICT;
