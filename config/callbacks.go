@@ -132,10 +132,8 @@ type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may contain a password. It may be empty if nothing needs a store.
 	URL Secret `yaml:"url" config:"restart"`
 	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not
-	// encrypted.
+	// encrypted. It is changed with the command store key.
 	Key Secret `yaml:"key" config:"restart"`
-	// OldKeys are keys that were Key before. They only decrypt.
-	OldKeys []Secret `yaml:"old_keys" config:"restart"`
 	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
 	Wait DurationOrZero `yaml:"wait" default:"1m"`
 
@@ -162,7 +160,9 @@ const Memory = "memory:"
 
 func (c *Config) checkStore() {
 	c.Store.Position = c.position("store", "url")
-	c.checkStoreKeys()
+	if _, err := StoreKey(c.Store.Key); err != nil {
+		c.addf("store.key", "%s", err)
+	}
 	problem := func(text string) { c.addProblem(text, "store", "url") }
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
 	case !c.Store.URL.IsSet():
@@ -190,39 +190,24 @@ func (c *Config) checkStore() {
 // storeKeyLength is the number of bytes of a key of the store.
 const storeKeyLength = 32
 
-// Keys returns the bytes of Key, nil if there is none, and those of OldKeys.
-func (s *Store) Keys() (key []byte, old [][]byte) {
-	if s.Key.IsSet() {
-		key = storeKey(s.Key)
+// StoreKey decodes a key of the store, which is hex or base64. It returns nil if there is none.
+func StoreKey(secret Secret) ([]byte, error) {
+	if !secret.IsSet() {
+		return nil, nil
 	}
-	for _, secret := range s.OldKeys {
-		old = append(old, storeKey(secret))
-	}
-	return key, old
-}
-
-// storeKey decodes a key, which is hex or base64. It returns nil if the key is invalid.
-func storeKey(secret Secret) []byte {
 	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString} {
 		if key, err := decode(secret.Reveal()); err == nil && len(key) == storeKeyLength {
-			return key
+			return key, nil
 		}
 	}
-	return nil
+	return nil, fmt.Errorf("must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), "+
+		"but has %[3]d characters", storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
 }
 
-func (c *Config) checkStoreKeys() {
-	check := func(secret Secret, key string) {
-		if secret.IsSet() && storeKey(secret) == nil {
-			c.addf("store."+key,
-				"must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
-				storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
-		}
-	}
-	check(c.Store.Key, "key")
-	for i, old := range c.Store.OldKeys {
-		check(old, fmt.Sprintf("old_keys[%d]", i))
-	}
+// KeyBytes returns the bytes of Key, nil if there is none.
+func (s *Store) KeyBytes() []byte {
+	key, _ := StoreKey(s.Key) // it was checked
+	return key
 }
 
 func (c *Config) checkCallbacks() {

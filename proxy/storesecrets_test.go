@@ -62,11 +62,11 @@ func TestPlainRowsOfAnEncryptedStoreAreNotUsed(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+r.file+"?_pragma=busy_timeout(20000)")
 	must(t, err)
 	defer db.Close()
-	_, err = db.Exec("UPDATE billbridge_addresses SET key_id = '', url = $1", thief.url)
+	_, err = db.Exec("UPDATE billbridge_addresses SET url = $1", thief.url)
 	must(t, err)
 	must(t, r.service.Pay("", demoBill))
 	r.waitFor("row in the log", func() bool {
-		return regexp.MustCompile("the url of address .*is not encrypted, but the store is").MatchString(r.logs.String())
+		return regexp.MustCompile("the url of address .*is not encrypted with the key .*: the row was changed").MatchString(r.logs.String())
 	})
 	address := r.addressAtUpstream(1)
 	checkText(t, r.logs.String(), "!"+address[strings.LastIndex(address, "/")+1:])

@@ -70,10 +70,8 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	var keys store.Keys
-	keys.Key, keys.Old = c.Store.Keys()
 	url, at := c.Store.URL.Reveal(), c.Store.Position
-	if err := store.Probe(ctx, url, store.Options{Keys: keys}); err != nil {
+	if err := store.Probe(ctx, url, store.Options{Key: c.Store.KeyBytes()}); err != nil {
 		at.Text = "store.url: " + err.Error()
 		return translate.Problems{at}
 	}

@@ -105,7 +105,7 @@ type commands struct {
 	Wave      waveCommand      `cmd:"" help:"Move many partners of a running gateway, one step at a time."`
 	Audit     auditCommand     `cmd:"" help:"List or export what operators did: decisions, reloads, sign-ins to the console, backups."`
 	Notify    notifyCommand    `cmd:"" help:"Test the destinations that a running gateway tells of events."`
-	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
+	Store     storeCommand     `cmd:"" help:"Back up the store, change its key, and show or confirm its clock."`
 	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`
 	Complete  completeCommand  `cmd:"" hidden:""`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`

@@ -8,6 +8,7 @@ import (
 
 type storeCommand struct {
 	Backup storeBackup `cmd:"" help:"Copy an SQLite store to a new file, while the gateway runs."`
+	Key    storeKey    `cmd:"" help:"Encrypt the store with another key, while no gateway runs."`
 	Clock  storeClock  `cmd:"" help:"Show the machine's clock and the store's clock, or confirm the machine's."`
 }
 

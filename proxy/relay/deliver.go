@@ -62,8 +62,7 @@ func (r *Relay) Run(ctx context.Context) {
 }
 
 // sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered
-// callbacks, now and every hour. It encrypts rows that are not encrypted with the current key, and ends the wait of
-// callbacks for a time that a wrong clock has set.
+// callbacks, now and every hour. It ends the wait of callbacks for a time that a wrong clock has set.
 func (r *Relay) sweep(ctx context.Context) {
 	for {
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
@@ -75,8 +74,6 @@ func (r *Relay) sweep(ctx context.Context) {
 			n, err = r.store.Hasten(ctx, r.now(), longestGap(keep))
 			r.swept(ctx, "next attempts that a wrong clock has set", n, err)
 		}
-		n, err := r.store.Recrypt(ctx) // after it, keys before the current one are not needed for these rows
-		r.swept(ctx, "encryption with the current key", n, err)
 		select {
 		case <-ctx.Done():
 			return

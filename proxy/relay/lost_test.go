@@ -17,10 +17,10 @@ import (
 
 var storeKey = bytes.Repeat([]byte{7}, store.KeyLength)
 
-// sealing is a testRelay whose store has keys.
-func sealing(t *testing.T, at string, keys store.Keys) *testRelay {
+// sealing is a testRelay whose store has a key, or none for nil.
+func sealing(t *testing.T, at string, key []byte) *testRelay {
 	t.Helper()
-	opened, err := store.Open(t.Context(), at, store.Options{Keys: keys})
+	opened, err := store.Open(t.Context(), at, store.Options{Key: key})
 	must(t, err)
 	t.Cleanup(func() { _ = opened.Close() })
 	return onStore(t, setup{form: "legacy"}, opened)
@@ -47,7 +47,7 @@ func ofBill(key, id, address string) relay.Binding {
 func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, store.Keys{}) // the store has a secret of its own
+		s := sealing(t, at, nil) // the store has a secret of its own
 		const shared, own = "https://partner.example.com/paid?token=1", "https://partner.example.com/paid?order=1"
 		for range 8 {
 			s.bind(ofBill("another-key", "another", shared))
@@ -60,8 +60,9 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 				t.Errorf("%s: %d, %d stored", body, w.Code, len(s.stored()))
 			}
 		}
-		sealing(t, at, store.Keys{}).accept(lost, inLegacy)              // another gateway
-		sealing(t, at, store.Keys{Key: storeKey}).accept(lost, inLegacy) // a repetition, when store.key was set
+		for range 2 { // the second is a repetition
+			sealing(t, at, nil).accept(lost, inLegacy) // another gateway
+		}
 		if got := s.only(); got.URL != shared || string(got.Partner) != hash(key) || got.Bill != bill || got.Form != "v2" || got.Upstream != "up" || got.Repeats != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -79,7 +80,7 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 func TestLostAddressOfAKeyThatWasAdded(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, store.Keys{Key: storeKey})
+		s := sealing(t, at, storeKey)
 		s.bind(ofBill("new-key", "kept", "https://partner.example.com/"))
 		lost := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
 		s.lose(lost)
@@ -98,7 +99,7 @@ func TestLostAddressOfAKeyThatWasAdded(t *testing.T) {
 func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, store.Keys{Key: storeKey})
+		s := sealing(t, at, storeKey)
 		kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
 		s.lose(path)
 		digits := strings.TrimPrefix(path, "/callback/")
@@ -109,13 +110,26 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 			answers(t, s.post("/callback/"+forged, inLegacy), 503)
 		}
 		equal(t, len(s.stored()), 0)
-		rotated := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength), Old: [][]byte{storeKey}})
-		works(t)(rotated.store.Recrypt(t.Context()))
-		rotated.accept(path, inLegacy)
-		rotated.accept(kept, notice("legacy", key, "kept"))
-		without := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength)})
-		answers(t, without.post(path, inLegacy), 503)
-		without.accept(kept, notice("legacy", key, "kept"))
+		must(t, s.store.Close())
+		next := bytes.Repeat([]byte{8}, store.KeyLength)
+		works(t)(store.ChangeKey(t.Context(), at, storeKey, next))
+		changed := sealing(t, at, next)
+		answers(t, changed.post(path, inLegacy), 503)
+		changed.accept(kept, notice("legacy", key, "kept"))
+	})
+}
+
+// Addresses that a store without a key has sealed are found after its first key, too.
+func TestFirstKeyKeepsSealedAddresses(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		s := sealing(t, at, nil)
+		s.bind(ofBill(key, "kept", "https://partner.example.com/"))
+		path := s.bind(asked("v2", "https://partner.example.com/"))
+		s.lose(path)
+		must(t, s.store.Close())
+		gives(t, 1)(store.ChangeKey(t.Context(), at, nil, storeKey))
+		sealing(t, at, storeKey).accept(path, inLegacy)
 	})
 }
 
@@ -126,7 +140,7 @@ const ofEarlierVersion = "/callback/00112233445566778899aabbccddeeff"
 func TestAddressesOfEarlierVersionsWork(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, store.Keys{Key: storeKey})
+		s := sealing(t, at, storeKey)
 		works(t)(s.store.Bind(t.Context(), store.Address{
 			ID: strings.TrimPrefix(ofEarlierVersion, "/callback/"), Upstream: "up", Operation: "bill.create", Partner: partner.Of(key), Bill: bill,
 			Form: "v2", URL: "https://partner.example.com/", Created: time.Now(),
@@ -143,7 +157,7 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxytest.Each(t, func(t *testing.T, at string) {
-				s := sealing(t, at, store.Keys{Key: storeKey})
+				s := sealing(t, at, storeKey)
 				s.accept(s.bind(ofBill(key, "kept", "https://partner.example.com/paid?order=1")), notice("legacy", key, "kept"))
 				like := s.only().ID
 				path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))

@@ -73,7 +73,7 @@ func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
 func TestKeyThatAnotherGatewayHasAdded(t *testing.T) {
 	t.Parallel()
 	at := proxytest.Postgres(t)
-	s, other := sealing(t, at, store.Keys{}), sealing(t, at, store.Keys{})
+	s, other := sealing(t, at, nil), sealing(t, at, nil)
 	path := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
 	added := store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}
 	works(t)(other.store.AddKey(t.Context(), added, "anna", time.Now(), nil))

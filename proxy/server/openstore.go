@@ -25,8 +25,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	began := time.Now()
 	for try := 0; ; try++ {
 		opening, cancel := context.WithTimeout(ctx, 30*time.Second)
-		options := store.Options{Lossless: c.Store.Failover == config.Lossless}
-		options.Keys.Key, options.Keys.Old = c.Store.Keys()
+		options := store.Options{Lossless: c.Store.Failover == config.Lossless, Key: c.Store.KeyBytes()}
 		opened, err := store.Open(opening, c.Store.URL.Reveal(), options)
 		cancel()
 		switch {

@@ -29,7 +29,7 @@ type Address struct {
 	Look             time.Time // when the bill is read next ([Store.ClaimLook]); zero: not
 }
 
-// The digits of a sealed id. Those of earlier versions are as many, all random.
+// The digits of a sealed id.
 const (
 	SharedDigits = 12 // a hash that all addresses with the same upstream, operation, partner, form and url have
 	RandomDigits = 12
@@ -116,12 +116,11 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	insert := statement{`
 		INSERT INTO billbridge_addresses AS was (
 			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
-				unproven, key_id, member, merchant, look)
-		VALUES ($1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
+				unproven, member, merchant, look)
+		VALUES ($1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16)
 		ON CONFLICT (registration) DO `, []any{
 		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
-		registration, a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
-		s.stamp(a.Look),
+		registration, a.Created, a.Until, ends, unproven, storedName(a.Member), storedName(a.Merchant), s.stamp(a.Look),
 	}}
 	bind := func(q tx) string {
 		return value[string](q, insert.text+"UPDATE SET holds = was.holds + 1 RETURNING id", insert.args...)
@@ -151,10 +150,9 @@ func (s *Store) Unbind(ctx context.Context, id string) error {
 }
 
 // registration is equal for two registrations that need only one row. It is a hash because an address is too long for
-// an index of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in
-// holds.
+// an index of PostgreSQL.
 func (a Address) registration() string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{
 		a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL,
 	})))
 }
@@ -191,28 +189,22 @@ func (s *Store) shares(a Address, key []byte, shared string) bool {
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
 	return read(ctx, s, "reading a callback address", func(q tx) Address {
-		row := value[addressRow](q, "SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...)
+		row := value[Look](q, "SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...)
 		return opened(q, row, s.keys.address).Address
 	})
-}
-
-// An addressRow has the columns of sealedAddress.
-type addressRow struct {
-	Look
-	Key string // that encrypts its url
 }
 
 // The columns of a Look, before and after its url.
 const (
 	addressColumns = "id, upstream, operation, partner, bill, store, form, "
 	lookColumns    = ", created, until, member, merchant, look, shown, since, missing, why"
-	sealedAddress  = addressColumns + "url" + lookColumns + ", key_id"
+	sealedAddress  = addressColumns + "url" + lookColumns
 )
 
 // address decrypts an address.
-func (k *keyring) address(row addressRow) (l Look, err error) {
-	row.URL, err = k.openText(row.Key, row.URL, urlOfAddress(row.ID))
-	return row.Look, err
+func (k *keyring) address(l Look) (_ Look, err error) {
+	l.URL, err = k.openText(l.URL, urlOfAddress(l.ID))
+	return l, err
 }
 
 // A Look is a bill that the gateway reads because one of its callbacks may be lost.
@@ -247,7 +239,7 @@ func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l 
 	now = asStored(s.stamp(now))
 	l, err = write(ctx, s, "claiming a bill to read", func(q tx) (l Look) {
 		s.lock(q, shared, claims) // see betweenClaims
-		row, found := find[addressRow](q, `
+		row, found := find[Look](q, `
 			UPDATE billbridge_addresses SET look = $4 WHERE id = (
 				SELECT id FROM billbridge_addresses
 				WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver+`

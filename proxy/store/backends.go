@@ -89,7 +89,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	}
 	return s.update(ctx, "changing the backends of the rollout", func(q tx) {
 		// It changes nothing, but locks the row: other replicas wait with their backends and stages until this commits.
-		was := value[knownBackends](q, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+backendColumns)
+		was := value[knownBackends](q, "UPDATE billbridge_rollout SET shared = shared RETURNING "+backendColumns)
 		to := asked.follow(was)
 		if asked.check(q, was); q.err != nil || asked.DryRun || to == was {
 			return
@@ -106,7 +106,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 			shared = to.Shared.Bool
 		}
 		q.exec(`
-			UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5`,
+			UPDATE billbridge_rollout SET old_upstream = $1, new_upstream = $2, shared = $3, alone = $4, past = $5`,
 			to.Old, to.New, shared, to.Alone, to.Past)
 	})
 }
@@ -129,7 +129,7 @@ type knownBackends struct {
 	Past     string       // upstreams that may have bills which the ledger never had, each followed by a line break
 }
 
-const backendColumns = "old_side, new_side, shared, alone, past"
+const backendColumns = "old_upstream, new_upstream, shared, alone, past"
 
 // follow is what the store has after the asked backends took the place of those before.
 func (asked Backends) follow(was knownBackends) knownBackends {

@@ -209,7 +209,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 		do     func(*testing.T, *store.Store) error
 		want   error
 	}{
-		"swapped": {"UPDATE billbridge_rollout SET old_side = 'b', new_side = 'a', shared = 0", func(t *testing.T, s *store.Store) error {
+		"swapped": {"UPDATE billbridge_rollout SET old_upstream = 'b', new_upstream = 'a', shared = 0", func(t *testing.T, s *store.Store) error {
 			return s.SetBackends(t.Context(), between("a", "b"), noon)
 		}, store.Renamed(between("a", "b"), "b", "a")},
 		"staged": {"UPDATE billbridge_rollout SET revision = 1; " + stage, func(t *testing.T, s *store.Store) error {

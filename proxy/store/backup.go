@@ -108,7 +108,7 @@ func vacuumInto(ctx context.Context, source, to string) error {
 	values := url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}
 	return oneFile(source, values, func(db *sql.DB) error {
 		return run(ctx, db, func(q tx) {
-			examine(q, forSQLite) // inspected has read the file without its log: look again
+			examine(q, forSQLite, Options{}) // inspected has read the file without its log: look again
 			q.exec("VACUUM INTO $1", to)
 		})
 	})
@@ -122,9 +122,8 @@ func (c *Copy) examine(ctx context.Context, path string) error {
 			if recognise(q) {
 				q.fail(errors.New("the copy is not a store of billbridge"))
 			}
-			if examine(q, forSQLite).version > 1 { // the first version had no ledger
-				c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
-			}
+			examine(q, forSQLite, Options{})
+			c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
 			c.Addresses = value[int](q, "SELECT count(*) FROM billbridge_addresses")
 			c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
 		})

@@ -130,21 +130,21 @@ func (s *Store) Accept(
 		`
 		INSERT INTO billbridge_callbacks (
 			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-			state, attempts, next, due, lease, last_status, last_outcome, key_id, says, first)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17,
+			state, attempts, next, due, lease, last_status, last_outcome, says, first)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16,
 			CASE WHEN EXISTS (SELECT 1 FROM billbridge_callbacks before
 				WHERE before.state = 'waiting' AND before.ordering = $9) THEN 0 ELSE 1 END
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND ` + told + " AND " + noNews("$18", "told") + `)
+			AND ` + told + " AND " + noNews("$17", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
 		[]any{
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
 			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
-			c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, c.Later,
+			c.Received, c.Next, c.Received.Add(-window), c.Says, c.Later,
 		},
 	}
 	var look statement
@@ -226,31 +226,25 @@ func (s *Store) lockOrders(q tx, orders []string) {
 // claims is the key of the lock that claims take shared, and betweenClaims exclusively.
 const claims = "claims"
 
-// A callbackRow has the columns of a callback: columns, or columnsAndBody.
-type callbackRow struct {
-	Callback
-	Key string // that encrypts it
-}
-
+// The columns of a Callback, without and with its body.
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, '', NULL, key_id`
+		seq, says, '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )
 
 // callback decrypts a callback.
-func (k *keyring) callback(row callbackRow) (c Callback, err error) {
-	c = row.Callback
-	if c.URL, err = k.openText(row.Key, c.URL, urlOfCallback(c.ID)); err != nil {
+func (k *keyring) callback(c Callback) (_ Callback, err error) {
+	if c.URL, err = k.openText(c.URL, urlOfCallback(c.ID)); err != nil {
 		return Callback{}, err
 	}
 	switch {
 	case !c.Erased.IsZero():
 		c.Body = nil
 	case c.Body != nil:
-		c.Body, err = k.open(row.Key, c.Body, bodyOfCallback(c.ID))
+		c.Body, err = k.open(c.Body, bodyOfCallback(c.ID))
 	}
 	return c, err
 }

@@ -58,7 +58,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 			machine = serverTime(q)
 		}
 		// An update, to lock the row: other replicas wait until it commits.
-		c.StoreTime = value[time.Time](q, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched")
+		c.StoreTime = value[time.Time](q, "UPDATE billbridge_clock SET vouched = vouched RETURNING vouched")
 		c.StoreTime = advance(c.StoreTime, asStored(machine), ran)
 		c.Offset = machine.Sub(c.StoreTime)
 		q.exec("UPDATE billbridge_clock SET vouched = $1", c.StoreTime)

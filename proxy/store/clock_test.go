@@ -96,18 +96,6 @@ func TestPostgresClockReplacesTheMachineClock(t *testing.T) {
 	}
 }
 
-// The clock of a store that was created before there was a clock is the highest time in its rows.
-func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
-	t.Parallel()
-	url := proxytest.SQLite(t)
-	db := firstVersion(t, url)
-	run(t, db, "UPDATE billbridge_addresses SET created = 1700000000000", "UPDATE billbridge_callbacks SET received = 1690000000000")
-	s := open(t, url)
-	if c := tick(t, s, noon.Add(years)); !c.Stepped() || !c.StoreTime.Equal(time.UnixMilli(1700000000000)) {
-		t.Errorf("%+v", c)
-	}
-}
-
 // A bill without an end was created while the machine's clock was years behind. Its row stays for a year, whether the store's clock
 // was right then or the right time is confirmed later.
 func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {

@@ -181,28 +181,3 @@ func TestOldCountsAreRemoved(t *testing.T) {
 		equal(t, len(countsOf(t, s, "1", "")), many, "what is left")
 	})
 }
-
-// After an upgrade the kill switch knows the calls that were counted before.
-func TestMigratesMarkedCounts(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s, err := store.Open(t.Context(), url)
-		must(t, err)
-		for name, data := range map[string]string{ // as package evidence writes them
-			"none": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"codes":null,"mismatched":null,"lacks":null}]}`,
-			"some": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"lacks":{"VALIDATION_001 bill.price":{"count":1,"last":"2026-11-23T06:00:00Z"}}}]}`,
-		} {
-			works(t)(s.AddCounts(t.Context(), "table", []store.Counts{{Partner: partner.Of(name), Operation: "bill.create", Data: []byte(data)}}, noon, nil))
-		}
-		must(t, s.Close())
-		db := raw(t, url)
-		backToVersion5(t, db)
-		must(t, db.Close())
-		found, err := open(t, url).MarkedCounts(t.Context())
-		must(t, err)
-		var partners []partner.ID
-		for _, c := range found {
-			partners = append(partners, c.Partner)
-		}
-		equal(t, partners, []partner.ID{partner.Of("some")}, "marked")
-	})
-}

@@ -9,7 +9,10 @@ import (
 // KeyBills is the most bills that AddKey moves.
 const KeyBills = keyBills
 
-// KeyID is the name of a key in rows and errors.
+// RecryptAtOnce is the most rows that ChangeKey has in memory.
+const RecryptAtOnce = recryptAtOnce
+
+// KeyID is the name of a key in the store and in errors.
 var KeyID = keyID
 
 // Pause is the pause between two batches.
@@ -31,8 +34,13 @@ var (
 )
 
 // OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
-func OpenSmall(ctx context.Context, url string, pages int, keys ...Keys) (*Store, error) {
-	return Open(ctx, url, Options{Keys: append(keys, Keys{})[0], busy: 50 * time.Millisecond, batch: 10, pages: pages})
+func OpenSmall(ctx context.Context, url string, pages int, key ...[]byte) (*Store, error) {
+	return Open(ctx, url, Options{Key: append(key, nil)[0], busy: 50 * time.Millisecond, batch: 10, pages: pages})
+}
+
+// OpenNewer is Open with the program of a later version, which has further migrations.
+func OpenNewer(ctx context.Context, url string, migrations ...string) (*Store, error) {
+	return Open(ctx, url, Options{busy: 50 * time.Millisecond, more: migrations})
 }
 
 // OpenHasty is Open, except that after a fail-over the other gateways have a moment to confirm the new server, not eight seconds.
@@ -67,7 +75,7 @@ func (s *Store) Clear(ctx context.Context) error {
 		} {
 			q.exec("DELETE FROM " + table)
 		}
-		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
+		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_upstream = '', new_upstream = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
 		q.exec("UPDATE billbridge_clock SET vouched = NULL")
 	})

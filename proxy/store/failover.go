@@ -53,6 +53,9 @@ const (
 	leaveWithin = 2 * time.Second
 )
 
+// failOverLock is the key of the lock that a gateway has while it looks for its numbers.
+const failOverLock = "fail-over"
+
 // A guard recognises that the database lacks acknowledged writes: a standby was promoted that had not received them,
 // or an older copy was put in its place.
 //
@@ -61,6 +64,7 @@ const (
 // so that they do not wait for each other.
 type guard struct {
 	gateway string
+	begin   func(tx) // before the numbers are looked for: refuses a store that is not for this gateway
 	slots   chan *slot
 	all     []*slot
 	confirm time.Duration // as confirmWithin
@@ -80,9 +84,9 @@ type slot struct {
 	tried int64 // of the last transaction, which may have been committed
 }
 
-func newGuard(name string, slots int, confirm time.Duration) *guard {
+func newGuard(begin func(tx), slots int, confirm time.Duration) *guard {
 	g := &guard{
-		gateway: name + rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
+		gateway: rand.Text(), begin: begin, confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
 		outcomes: map[FailOver]int64{},
 	}
 	for id := range slots {
@@ -174,6 +178,7 @@ func (g *guard) deadline(server string) time.Time {
 func (g *guard) find(q tx, history string, now time.Time) (lost bool) {
 	g.mu.Lock() // before it reads: what is acknowledged meanwhile would be taken for lost
 	defer g.mu.Unlock()
+	g.begin(q)
 	numbers := pairs[int, int64](q, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway)
 	missing := int64(0)
 	for _, s := range g.all {
@@ -305,7 +310,7 @@ func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 				if s = cmp.Or(s, now); s != now {
 					q.fail(errors.New("another server answers than a moment ago"))
 				}
-				advisoryLock(q, exclusive, "fail-over") // one gateway at a time, so that a loss is declared once
+				advisoryLock(q, exclusive, failOverLock) // one gateway at a time, so that a loss is declared once
 				f(q)
 			}); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)

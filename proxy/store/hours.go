@@ -27,11 +27,9 @@ type Sums struct {
 	Took   [len(tookBounds)]int // of these, those that were sent, by how long they took: see Observe
 }
 
-// tookBounds are the upper bounds of the times in milliseconds, each the name of a column: ms5, ms7, and so on.
-var tookBounds = [...]int{
-	5, 7, 10, 15, 22, 33, 47, 68, 100, 150, 220, 330, 470, 680,
-	1000, 1500, 2200, 3300, 4700, 6800, 10_000, 15_000, 22_000, 33_000, 47_000, 68_000,
-}
+// tookBounds are the upper bounds of the times in milliseconds, each the name of a column: ms10, ms30, and so on. They
+// tell a backend that answers as usual from one that is several times slower, up to the longest timeouts.
+var tookBounds = [...]int{10, 30, 100, 300, 1000, 3000, 10_000, 60_000}
 
 // Observe counts a call: whether the backend was at fault, and how long it took, 0 if it was not sent. The time counts
 // by the first bound that it does not exceed. One above the last bound counts as that.
@@ -57,7 +55,8 @@ func (s *Sums) Add(more Sums) {
 }
 
 // P99 returns the time that 99 % of the calls that were sent do not exceed, 0 if none was sent. It is the bound of a
-// bucket: the exact time is lower by less than a third (for 5 ms any time below, for 68 s any time above).
+// bucket: the exact time is at most that, and at least about a third of it (for 10 ms any time below, for 60 s any time
+// above 10 s).
 func (s Sums) P99() time.Duration {
 	all, seen := 0, 0
 	for _, n := range s.Took {

@@ -18,28 +18,11 @@ var (
 	keyB = bytes.Repeat([]byte{0xB}, store.KeyLength)
 )
 
-// openWith opens a store with keys; the first encrypts, if it is not nil.
-func openWith(t testing.TB, url string, key []byte, old ...[]byte) *store.Store {
+// openWith opens a store with a key, nil for none.
+func openWith(t testing.TB, url string, key []byte) *store.Store {
 	t.Helper()
-	s, err := store.OpenSmall(t.Context(), url, 0, store.Keys{Key: key, Old: old})
+	s, err := store.OpenSmall(t.Context(), url, 0, key)
 	return closed(t, s, err)
-}
-
-// keyIDs are the keys of the rows of a database, by table.
-func keyIDs(t testing.TB, url string) string {
-	t.Helper()
-	var all []string
-	for _, table := range []string{"addresses", "callbacks"} {
-		rows, err := raw(t, url).Query("SELECT DISTINCT key_id FROM billbridge_" + table + " ORDER BY key_id")
-		must(t, err)
-		for rows.Next() {
-			var id string
-			must(t, rows.Scan(&id))
-			all = append(all, id)
-		}
-		_ = rows.Close()
-	}
-	return strings.Join(all, " ")
 }
 
 // With a key, addresses and bodies are encrypted in the database, and are read back unchanged.
@@ -79,41 +62,51 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		}
 		// A value that was copied from another row is refused.
 		run(t, raw(t, url), "UPDATE billbridge_callbacks SET body = (SELECT body FROM billbridge_callbacks WHERE id = 'c2') WHERE id = 'c1'")
-		fails(t, "the body of callback c1 cannot be decrypted", "a changed row")(s.Get(t.Context(), "c1"))
+		fails(t, "the body of callback c1 is not encrypted with the key "+store.KeyID(keyA)+": the row was changed", "a changed row")(s.Get(t.Context(), "c1"))
 	})
 }
 
-// Without a key that rows need, Open fails, names the id of the key, and changes nothing.
-func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
+// A store is encrypted with the key of its first start, or not at all. Another one, none, or one although there was none is refused at
+// the start, with the command that changes it.
+func TestAnotherKeyIsRefusedAtTheStart(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		ctx := t.Context()
-		s := openWith(t, url, keyA)
-		bind(t, s, address("a", "b"))
-		accept(t, s, callback("c1", "b"))
-		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
-			_, opened := store.Open(ctx, url, store.Options{Keys: keys})
-			for _, err := range []error{opened, store.Probe(ctx, url, store.Options{Keys: keys})} {
-				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
-					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
-					t.Errorf("%v", err)
-				}
+		refused := func(key []byte, want string) {
+			t.Helper()
+			_, opened := store.Open(ctx, url, store.Options{Key: key})
+			for _, err := range []error{opened, store.Probe(ctx, url, store.Options{Key: key})} {
+				fails(t, want)(err)
+				fails(t, "stop all gateways and run billbridge store key")(err)
 			}
 		}
+		must(t, store.Probe(ctx, url, store.Options{Key: keyA}))
+		s := openWith(t, url, keyA)
+		refused(nil, "the store is encrypted with the key "+store.KeyID(keyA)+", but store.key is not set: set it") // also without a row
+		bind(t, s, address("a", "b"))
+		accept(t, s, callback("c1", "b"))
+		refused(nil, "the store is encrypted with the key "+store.KeyID(keyA)+", but store.key is not set: set it")
+		refused(keyB, "the store is encrypted with the key "+store.KeyID(keyA)+", but store.key is the key "+store.KeyID(keyB)+": set the key "+store.KeyID(keyA))
+		must(t, store.Probe(ctx, url, store.Options{Key: keyA}))
+		equal(t, string(get(t, openWith(t, url, keyA), "c1").Body), `{"id":"c1"}`, "the body")
 		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
-			fails(t, "but must have 32", len(key))(store.Open(ctx, url, store.Options{Keys: store.Keys{Key: key}}))
+			fails(t, "but must have 32", len(key))(store.Open(ctx, url, store.Options{Key: key}))
 		}
-		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
-			must(t, store.Probe(ctx, url, store.Options{Keys: keys}))
-			again := openWith(t, url, keys.Key, keys.Old...)
-			equal(t, string(get(t, again, "c1").Body), `{"id":"c1"}`, "the body")
+		_ = s.Close()
+	})
+	proxytest.Each(t, func(t *testing.T, url string) {
+		accept(t, open(t, url), callback("c1", "b"))
+		_, opened := store.Open(t.Context(), url, store.Options{Key: keyA})
+		for _, err := range []error{opened, store.Probe(t.Context(), url, store.Options{Key: keyA})} {
+			fails(t, "store.key is set, but the store is not encrypted: stop all gateways and run billbridge store key, which encrypts it")(err)
 		}
 	})
 }
 
-// Recrypt encrypts all rows with the current key; without a current key it decrypts them.
-func TestKeysCanBeChanged(t *testing.T) {
+// ChangeKey encrypts all rows with another key, or decrypts them, and says what does not fit.
+func TestKeyCanBeChanged(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
-		const many = 25 // more than two batches
+		const many = 2*store.RecryptAtOnce + 1
+		ctx := t.Context()
 		s := open(t, url)
 		for i := range many {
 			bind(t, s, address(fmt.Sprintf("a%03d", i), "b"))
@@ -121,140 +114,98 @@ func TestKeysCanBeChanged(t *testing.T) {
 		}
 		bind(t, s, registration("r", "s", noon))
 		become(t, s, callback("erased", "e"), store.Delivered)
-		if n, err := s.SweepBodies(t.Context(), noon.Add(time.Hour), time.Minute); n != 1 || err != nil {
+		if n, err := s.SweepBodies(ctx, noon.Add(time.Hour), time.Minute); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
+		fails(t, "a gateway has written to the store in the last 2m0s: stop all gateways")(store.ChangeKey(ctx, url, nil, keyA))
+		must(t, s.Close())
 		a, b := store.KeyID(keyA), store.KeyID(keyB)
 		for _, step := range []struct {
-			key  []byte
-			old  [][]byte
-			n    int
-			want string
+			from, to []byte
+			refused  string
 		}{
-			{nil, nil, 0, " "},
-			{keyA, nil, 2*many + 2, a + " " + a},
-			{keyB, [][]byte{keyA}, 2*many + 2, b + " " + b},
-			{keyB, nil, 0, b + " " + b},
-			{nil, [][]byte{keyB}, 2*many + 2, " "},
+			{keyA, keyB, "the store is not encrypted: give no old key"},
+			{nil, nil, "there is nothing to change: the store has the key of the config already"},
+			{nil, keyA, ""},
+			{nil, keyA, "there is nothing to change: the store has the key of the config already"},
+			{nil, keyB, "the store is encrypted with the key " + a + ": give it as the old key"},
+			{keyB, nil, "the store is encrypted with the key " + a + ", but the old key is " + b},
+			{keyA, keyB[1:], "a key has 31 bytes"},
+			{keyA, keyB, ""},
+			{keyB, nil, ""},
 		} {
-			s := openWith(t, url, step.key, step.old...)
-			for _, want := range []int{step.n, 0} {
-				gives(t, want, "Recrypt")(s.Recrypt(t.Context()))
+			if step.refused != "" {
+				fails(t, step.refused)(store.ChangeKey(ctx, url, step.from, step.to))
+				continue
 			}
-			equal(t, keyIDs(t, url), step.want, "the keys")
-			for _, i := range []int{0, 9, 10, many - 1} {
+			gives(t, 2*many+2)(store.ChangeKey(ctx, url, step.from, step.to))
+			s := openWith(t, url, step.to)
+			for _, i := range []int{0, store.RecryptAtOnce - 1, store.RecryptAtOnce, many - 1} {
 				c := get(t, s, fmt.Sprintf("c%03d", i))
 				equal(t, string(c.Body), string(callback(c.ID, "b").Body), "body")
 				equal(t, c.URL, callback("", "").URL, "url")
-				if got, err := s.Address(t.Context(), fmt.Sprintf("a%03d", i)); err != nil || got.URL != address("", "").URL {
+				if got, err := s.Address(ctx, fmt.Sprintf("a%03d", i)); err != nil || got.URL != address("", "").URL {
 					t.Errorf("%s, %v", got.URL, err)
 				}
 			}
 			if c := get(t, s, "erased"); len(c.Body) > 0 || c.Erased.IsZero() {
 				t.Errorf("%+v", c)
 			}
+			must(t, s.Close())
 		}
 	})
 }
 
-// Once all rows are encrypted, also at another start and whatever the state in the database was changed to, a row without encryption is refused
-// and named, and is not encrypted. Others are delivered.
-func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
-	t.Parallel()
-	for _, way := range []string{"a new store", "after its first key"} {
-		for state, alter := range map[string]string{
-			"as it was":   "UPDATE billbridge_secret SET plain = plain",
-			"removed":     "UPDATE billbridge_secret SET plain = ''",
-			"invented":    "UPDATE billbridge_secret SET plain = '9999999999999 0123456789abcdef'",
-			"for another": "UPDATE billbridge_secret SET plain = replace(plain, '0 ', '9999999999999 ')",
-		} {
-			t.Run(way+", its state "+state, func(t *testing.T) {
-				t.Parallel()
-				proxytest.Each(t, func(t *testing.T, url string) {
-					ctx := t.Context()
-					key := [][]byte{nil, keyA}
-					if way == "a new store" {
-						key = key[1:]
-					}
-					var s *store.Store
-					for i, k := range key {
-						s = openWith(t, url, k)
-						if i == 0 {
-							bind(t, s, address("moved", "b1")) // a real id has more digits, of which the error shows some
-							accept(t, s, callback("moved", "b1"))
-							accept(t, s, callback("kept", "b2"))
-						}
-						works(t)(s.Recrypt(ctx))
-						if i < len(key)-1 {
-							_ = s.Close()
-						}
-					}
-					db := raw(t, url)
-					run(t, db, alter, "UPDATE billbridge_addresses SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'",
-						"UPDATE billbridge_callbacks SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'")
-					if _, err := s.Address(ctx, "moved"); err == nil || s.Refused() != 1 {
-						t.Errorf("%v, %d are counted", err, s.Refused())
-					}
-					for _, s := range []*store.Store{openWith(t, url, keyA), openWith(t, url, keyB, keyA)} {
-						run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
-						_, addressed := s.Address(ctx, "moved")
-						claimed, err := s.Claim(ctx, noon, time.Minute, 10, 10, 10, nil)
-						equal(t, ids(claimed), []string{"kept"}, "claimed")
-						_, recrypted := s.Recrypt(ctx)
-						for _, err := range []error{addressed, err, recrypted} {
-							fails(t, "moved is not encrypted, but the store is: the row was changed")(err)
-						}
-						equal(t, strings.Count(recrypted.Error(), "moved"), 2, recrypted)
-						if s.Refused() < 4 {
-							t.Errorf("%d are counted", s.Refused())
-						}
-						list, err := onePage(t, s, store.Filter{})
-						if err != nil || len(list) != 2 || list[1].ID != "moved" || list[1].URL != "" {
-							t.Errorf("%+v, %v", list, err)
-						}
-					}
-					equal(t, keyIDs(t, url), " "+" "+store.KeyID(keyB), "the keys")
-				})
-			})
+// A gateway that was asleep while the key was changed writes no row with the old one when it wakes.
+func TestSleepingGatewayNoticesANewKey(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		asleep := openWith(t, url, keyA)
+		run(t, raw(t, url), "UPDATE billbridge_gateways SET at = 0")
+		gives(t, 0)(store.ChangeKey(t.Context(), url, keyA, keyB))
+		for range 2 {
+			if fresh, _, err := asleep.Accept(t.Context(), callback("c1", "b"), 0); fresh || err == nil {
+				t.Errorf("%v, %v", fresh, err)
+			}
 		}
-	}
+		list, err := onePage(t, openWith(t, url, keyB), store.Filter{})
+		if err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
 }
 
-// Gateways get their first key one after the other: what one without a key writes until it ends is encrypted.
-func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
+// A row that was changed by somebody without the key is refused and named, also after a change of the key. Others are delivered.
+func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		ctx := t.Context()
-		behind := open(t, url)
-		ahead := openWith(t, url, keyA)
-		gives(t, 0)(ahead.Recrypt(ctx))
-		bind(t, behind, address("a", "b"))
-		works(t)(ahead.Address(ctx, "a"))
-		must(t, behind.Close())
-		again := openWith(t, url, keyA)
-		for want := range 2 {
-			gives(t, 1-want)(again.Recrypt(ctx))
+		s := openWith(t, url, keyA)
+		bind(t, s, address("moved", "b1")) // a real id has more digits, of which the error shows some
+		accept(t, s, callback("moved", "b1"))
+		accept(t, s, callback("kept", "b2"))
+		db := raw(t, url)
+		run(t, db, "UPDATE billbridge_addresses SET url = 'https://thief.example.com' WHERE id = 'moved'",
+			"UPDATE billbridge_callbacks SET url = 'https://thief.example.com' WHERE id = 'moved'")
+		for key := range 2 {
+			if key == 1 {
+				must(t, s.Close())
+				n, err := store.ChangeKey(ctx, url, keyA, keyB)
+				fails(t, "the url of address moved is not encrypted with the key "+store.KeyID(keyA)+": the row was changed\nthe url of callback moved is not ")(err)
+				equal(t, n, 1, "rows")
+				s = openWith(t, url, keyB)
+			}
+			run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
+			_, addressed := s.Address(ctx, "moved")
+			claimed, err := s.Claim(ctx, noon, time.Minute, 10, 10, 10, nil)
+			equal(t, ids(claimed), []string{"kept"}, "claimed")
+			for _, err := range []error{addressed, err} {
+				fails(t, "moved is not encrypted with the key "+store.KeyID([][]byte{keyA, keyB}[key])+": the row was changed")(err)
+			}
+			list, err := onePage(t, s, store.Filter{})
+			if err != nil || len(list) != 2 || list[1].ID != "moved" || list[1].URL != "" {
+				t.Errorf("%+v, %v", list, err)
+			}
+			equal(t, s.Refused(), 3, "counted")
 		}
-		equal(t, keyIDs(t, url), store.KeyID(keyA), "the keys")
-		// Without a key rows are plain, and with one they are encrypted, as the first time.
-		_, _ = ahead.Close(), again.Close()
-		for _, key := range [][][]byte{{nil, keyA}, {keyA}} {
-			s := openWith(t, url, key[0], key[1:]...)
-			gives(t, 1)(s.Recrypt(ctx))
-			_ = s.Close()
-		}
-	})
-}
-
-// A replica that does not have the new key claims only callbacks that it can decrypt.
-func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
-		accept(t, ahead, callback("new", "b1"))
-		accept(t, behind, callback("old", "b2"))
-		claimed, err := behind.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
-		fails(t, store.KeyID(keyB))(err)
-		equal(t, ids(claimed), []string{"old"}, "claimed")
-		equal(t, ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"}, "claimed by the other")
 	})
 }
 

@@ -223,12 +223,11 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 	now, since = s.stamp(now), s.stamp(since)
 	return write(ctx, s, "recording that there is no such bill", func(q tx) Owner {
 		o, denied := find[Owner](q, `
-			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends,
-				denied)
-			VALUES ($1, $2, '', 'released', '', 0, $3, 0, $3)
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
+				ends, denied)
+			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
-			WHERE was.state = 'released' OR was.state = 'pending'
-				AND (coalesce(was.tried, was.changed) <= $4 OR coalesce(was.tried, was.changed) > $5)
+			WHERE was.state = 'released' OR was.state = 'pending' AND (was.tried <= $4 OR was.tried > $5)
 			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor))
 		if denied {
 			return o
@@ -309,8 +308,7 @@ func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Own
 		// One row also of a bill that the ledger does not have, which can have a write with an unknown outcome.
 		o := value[Owner](q, `
 			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
-				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
-				ended,
+				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, tried, ends, ended,
 				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
 			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
 		if o.State == "" {
@@ -339,6 +337,5 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 const (
 	createDigits = 16 // of the token of a create, which is 17 characters of creates
 	// ownerColumns are the columns of an Owner.
-	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,
-		coalesce(tried, changed), ends, ended, 0`
+	ownerColumns = "partner, bill, upstream, state, length(creates) / 17, uncertain, changed, tried, ends, ended, 0"
 )

@@ -46,7 +46,7 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 // Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	return read(ctx, s, "reading a callback", func(q tx) Callback {
-		row := value[callbackRow](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
+		row := value[Callback](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
 		return opened(q, row, s.keys.callback)
 	})
 }
@@ -156,7 +156,7 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 	return s.update(ctx, "changing a callback", func(q tx) {
 		s.betweenClaims(q)
 		c := Change{Action: d.Action, By: by, At: now, Subject: id, To: string(d.To)}
-		is, known := find[callbackRow](q, "SELECT "+columns+" FROM billbridge_callbacks WHERE id = $1", id)
+		is, known := find[Callback](q, "SELECT "+columns+" FROM billbridge_callbacks WHERE id = $1", id)
 		c.Partner, c.From = is.Partner, string(is.State)
 		switch {
 		case !known:
@@ -362,7 +362,7 @@ func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error
 		if s.postgres {
 			index = ""
 		}
-		for _, row := range list[callbackRow](q, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s "+
+		for _, row := range list[Callback](q, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s "+
 			"ORDER BY seq DESC LIMIT %d", columns, index, where, f.Limit+1), where.args...) {
 			if len(p.Callbacks) == f.Limit {
 				p.Next = p.Callbacks[f.Limit-1].Cursor
@@ -370,7 +370,7 @@ func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error
 			}
 			c, err := s.keys.callback(row)
 			if err != nil { // it is listed without its address, so that it can be found
-				c, c.URL = row.Callback, ""
+				c, c.URL = row, ""
 			}
 			p.Callbacks = append(p.Callbacks, c)
 		}

@@ -125,8 +125,7 @@ func (s *Store) AddKey(
 				q.exec(statement, k.Partner, k.Key)
 			}
 			markAll(q, at, "partner = $2", k.Partner)
-			q.exec("INSERT INTO billbridge_partner_keys (key_hash, partner, set_by, set_at) VALUES ($1, $2, $3, $4)",
-				k.Key, k.Partner, by, at)
+			q.exec("INSERT INTO billbridge_partner_keys (key_hash, partner) VALUES ($1, $2)", k.Key, k.Partner)
 		})
 		return bills
 	})

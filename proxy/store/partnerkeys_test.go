@@ -255,7 +255,7 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 // What another gateway is recording under the key at this moment is waited for, and becomes the partner's.
 func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
 	t.Parallel()
-	s := addedAfter(t, "INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1)", string(secondKey))
+	s := addedAfter(t, "INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1, 1, 1)", string(secondKey))
 	o, err := s.Owner(t.Context(), firstKey, "b1")
 	must(t, err)
 	equal(t, o.State, store.Owned)
@@ -299,8 +299,8 @@ func TestKeyWithManyBillsIsRefused(t *testing.T) {
 		s := open(t, url)
 		_, err := raw(t, url).Exec(fmt.Sprintf(`
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
-			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed)
-			SELECT '%s', i, 'old', 'owned', '', 0, 1 FROM n`, store.KeyBills, secondKey))
+			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
+			SELECT '%s', i, 'old', 'owned', '', 0, 1, 1, 1 FROM n`, store.KeyBills, secondKey))
 		must(t, err)
 		conflict := (*store.KeyConflict)(nil)
 		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "5001 bills are stored under the key, and at most 5000") {
@@ -355,17 +355,13 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			calling.Wait()
 			return nil
 		},
-		"Recrypt": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			_, err := s.Recrypt(t.Context())
-			return err
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			url := proxytest.Postgres(t)
 			s := open(t, url)
-			other, err := store.Open(ctx, url, store.Options{Keys: store.Keys{Key: keyA}})
+			other, err := store.Open(ctx, url)
 			_ = closed(t, other, err)
 			for i := range 15 {
 				id := partner.Of(fmt.Sprint("key ", i))

@@ -202,7 +202,7 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
 				count(CASE state WHEN 'owned' THEN 1 END),
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
-				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END),
+				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $3 THEN 1 END),
 				count(CASE state WHEN 'released' THEN 1 END)
 			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)

@@ -116,7 +116,7 @@ func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 	other, err := raw(t, url).Begin()
 	must(t, err)
 	defer func() { _ = other.Rollback() }()
-	works(t)(other.Exec(`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'locked', 'old', 'owned', '', 0, 0)`,
+	works(t)(other.Exec(`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) VALUES ($1, 'locked', 'old', 'owned', '', 0, 0, 0, 0)`,
 		partnerOne))
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)

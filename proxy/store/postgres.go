@@ -47,7 +47,7 @@ func openPostgres(ctx context.Context, url string, o Options, g *guard) (engine,
 	e := &postgresEngine{
 		queue: newQueue(), config: config, guard: g, checking: make(chan struct{}, 1), lossless: o.Lossless,
 	}
-	if err := onePool(config, 2, func(db *sql.DB) error { return prepare(ctx, db) }); err != nil {
+	if err := onePool(config, 2, func(db *sql.DB) error { return prepare(ctx, db, o) }); err != nil {
 		return nil, err
 	}
 	if err := e.check(ctx, pgServer{}); err != nil {
@@ -158,14 +158,14 @@ func Unreachable(err error) bool {
 }
 
 // prepare brings the tables up to date.
-func prepare(ctx context.Context, db *sql.DB) error {
+func prepare(ctx context.Context, db *sql.DB, o Options) error {
 	if err := suits(ctx, db); err != nil {
 		return err
 	}
 	return transact(ctx, db, func(q tx) {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
 		advisoryLock(q, exclusive, "migrate")
-		migrate(q, forPostgres)
+		migrate(q, forPostgres, o)
 	})
 }
 

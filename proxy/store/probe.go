@@ -77,7 +77,7 @@ func roomFor(path string) error {
 // read-only file, too, and not every system reports that earlier.
 func (o Options) tryToWrite(q tx) {
 	recognise(q)
-	o.checkKeys(q, examine(q, forSQLite))
+	o.checkKey(q, examine(q, forSQLite, o))
 	mark(q)
 }
 
@@ -94,21 +94,21 @@ func probePostgres(ctx context.Context, url string, o Options) error {
 			if value[string](q, "SHOW transaction_read_only") != "off" { // such as a standby
 				q.fail(errors.New("PostgreSQL is read-only"))
 			}
-			s := examine(q, forPostgres)
-			if s.version < len(s.files) {
+			s := examine(q, forPostgres, o)
+			if s.version < len(s.migrations) {
 				mayCreate(q)
 			} else {
 				mayWrite(q)
 			}
-			o.checkKeys(q, s)
+			o.checkKey(q, s)
 		})
 	})
 }
 
-// checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
-func (o Options) checkKeys(q tx, s schema) {
-	keys, err := newKeyring(o.Keys)
-	if q.fail(err); s.version == len(s.files) {
+// checkKey is the check of the key that Open makes, if there are tables.
+func (o Options) checkKey(q tx, s schema) {
+	keys, err := newKeyring(o.Key)
+	if q.fail(err); s.version > 0 {
 		keys.check(q)
 	}
 }
@@ -123,19 +123,17 @@ func mayCreate(q tx) {
 
 func mayWrite(q tx) {
 	if missing, lacks := find[string](q, `
-		SELECT privilege || ' on ' || name
-		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks', 'billbridge_owners',
-				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen', 'billbridge_counts',
-				'billbridge_clock', 'billbridge_unknown', 'billbridge_proven', 'billbridge_doubled',
-				'billbridge_gateways', 'billbridge_secret']) AS name,
-			unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`); lacks {
+		SELECT privilege || ' on ' || relname
+		FROM pg_class, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+		WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND relkind = 'r'
+			AND relname LIKE 'billbridge!_%' ESCAPE '!' AND relname <> 'billbridge_schema'
+			AND NOT has_table_privilege(pg_class.oid, privilege) LIMIT 1`); lacks {
 		q.fail(fmt.Errorf("the user lacks the right to %s", missing))
 	}
 }
 
 //go:embed migrations
-var migrations embed.FS
+var migrationFiles embed.FS
 
 // A dialect is what the statements of the engines differ in.
 type dialect struct {
@@ -161,45 +159,70 @@ var (
 	}
 )
 
-// A schema is the version of the tables of a database.
-type schema struct {
-	files     []string // all migrations, in order
-	version   int      // how many of them it has
-	versioned bool     // it has the table of versions
+// A migration brings the tables of the version before to its own. A released one is never changed, and a new one only
+// adds, so that gateways of the version before run beside it, and can be started again.
+type migration struct {
+	name, text   string
+	readableFrom int // the first version whose program can use the tables
 }
 
-// examine reads the schema without changing anything. It refuses one that is newer than this billbridge.
-func examine(q tx, d dialect) (s schema) {
+// migrations are those of an engine, in their order.
+func (o Options) migrations(d dialect) (all []migration, err error) {
 	// The names begin with the version.
-	var err error
-	s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql")
-	q.fail(err)
-	if s.versioned = value[bool](q, d.versioned); s.versioned {
-		s.version = value[int](q, "SELECT coalesce(max(version), 0) FROM billbridge_schema")
+	names, err := fs.Glob(migrationFiles, "migrations/"+d.folder+"/*.sql")
+	for _, name := range names {
+		text, readErr := migrationFiles.ReadFile(name)
+		err = errors.Join(err, readErr)
+		all = append(all, migration{name: name, text: string(text)})
 	}
-	if s.version > len(s.files) {
-		q.fail(fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer "+
-			"billbridge created it", s.version, len(s.files)))
+	for _, text := range o.more {
+		all = append(all, migration{name: fmt.Sprintf("migration %d", len(all)+1), text: text})
+	}
+	for i := range all {
+		m := &all[i]
+		if _, scanErr := fmt.Sscanf(m.text, "-- Readable from version %d.\n", &m.readableFrom); scanErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s does not say from which version on it is readable: %w", m.name, scanErr))
+		}
+	}
+	return all, err
+}
+
+// A schema is the version of the tables of a database.
+type schema struct {
+	migrations []migration // all that this billbridge knows
+	version    int         // how many the database has
+	versioned  bool        // it has the table of versions
+}
+
+// examine reads the schema without changing anything. It refuses one that is newer than this billbridge, unless that
+// says that this version can use it.
+func examine(q tx, d dialect, o Options) (s schema) {
+	var err error
+	s.migrations, err = o.migrations(d)
+	q.fail(err)
+	if s.versioned = value[bool](q, d.versioned); !s.versioned {
+		return s
+	}
+	is := value[[2]int](q, "SELECT coalesce(max(version), 0), coalesce(max(readable_from), 0) FROM billbridge_schema")
+	if s.version = is[0]; is[1] > len(s.migrations) {
+		q.fail(fmt.Errorf("its schema has version %d, which versions from %d on can use, and this billbridge knows "+
+			"versions up to %d: a newer billbridge created it", is[0], is[1], len(s.migrations)))
 	}
 	return s
 }
 
-// migrate brings the tables up to date, in a transaction of its own. A released migration is never changed: a change
-// of the tables is a new file.
-func migrate(q tx, d dialect) {
-	s := examine(q, d)
+// migrate brings the tables up to date, in a transaction of its own.
+func migrate(q tx, d dialect, o Options) {
+	s := examine(q, d, o)
 	if !s.versioned {
-		q.exec("CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)")
+		q.exec("CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY, readable_from INTEGER NOT NULL)")
 	}
-	for version := s.version; version < len(s.files) && q.err == nil; version++ {
-		text, err := migrations.ReadFile(s.files[version])
-		if err == nil {
-			// Not exec: a file may end in a comment, which has no result.
-			_, err = q.ExecContext(q.ctx, string(text))
+	for version := s.version; version < len(s.migrations) && q.err == nil; version++ {
+		m := s.migrations[version]
+		// Not exec: a file may end in a comment, which has no result.
+		if _, err := q.ExecContext(q.ctx, m.text); err != nil {
+			q.fail(fmt.Errorf("%s: %w", m.name, err))
 		}
-		if err != nil {
-			q.fail(fmt.Errorf("%s: %w", s.files[version], err))
-		}
-		q.exec("INSERT INTO billbridge_schema (version) VALUES ($1)", version+1)
+		q.exec("INSERT INTO billbridge_schema (version, readable_from) VALUES ($1, $2)", version+1, m.readableFrom)
 	}
 }

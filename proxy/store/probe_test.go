@@ -279,11 +279,8 @@ func TestProbeOfPostgres(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	tables := []string{
-		"billbridge_addresses", "billbridge_callbacks", "billbridge_upstreams", "billbridge_owners", "billbridge_rollout",
-		"billbridge_stages", "billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_clock", "billbridge_unknown",
-		"billbridge_proven", "billbridge_doubled", "billbridge_gateways", "billbridge_secret",
-	}
+	tables := append(tablesOfPartners(t, url), "billbridge_partner_keys", "billbridge_upstreams", "billbridge_rollout", "billbridge_attempts", "billbridge_waves",
+		"billbridge_lead", "billbridge_clock", "billbridge_gateways", "billbridge_secret")
 	for i, table := range tables {
 		run(t, db, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", table, guest))
 		err := store.Probe(t.Context(), asGuest)

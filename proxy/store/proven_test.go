@@ -1,11 +1,9 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
@@ -18,23 +16,6 @@ func unbind(t testing.TB, s *store.Store, ids ...string) {
 			t.Fatalf("Unbind(%s): %v", id, err)
 		}
 	}
-}
-
-// Rows of earlier versions stay: their gateways do not count how many calls have an address.
-func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		must(t, open(t, url).Close())
-		db := raw(t, url)
-		backToVersion5(t, db)
-		// The hash of a registration as version 5 made it must not be that of today.
-		run(t, db, `INSERT INTO billbridge_addresses (id, upstream, operation, partner, bill, store, form, url, registration, created)
-			VALUES ('old', 'old', 'mapping.register', '`+string(partnerOne)+`', '', 's', 'v2', 'https://one.example.com/paid',
-			'`+string(partner.Of(fmt.Sprintf("%q", []string{"old", "mapping.register", string(partnerOne), "s", "v2", "https://one.example.com/paid"})))+`', 1)`)
-		s := open(t, url)
-		bind(t, s, registration("new", "s", noon))
-		unbind(t, s, "new")
-		equal(t, bound(t, s, "old", "new"), []string{"old"}, "there")
-	})
 }
 
 // Of two registrations at the same time, at two replicas, a refused one does not remove the address of the other.
@@ -82,10 +63,10 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		noAnswer(t, s, "b", "bill.create", noon)
 		const copies = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 399) INSERT INTO billbridge_"
 		run(t, raw(t, url),
-			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, unproven) "+
-				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, unproven FROM n, billbridge_addresses",
-			copies+"owners (partner, bill, upstream, state, creates, uncertain, changed) "+
-				"SELECT partner, bill || i, upstream, state, creates, uncertain, changed FROM n, billbridge_owners",
+			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant) "+
+				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant FROM n, billbridge_addresses",
+			copies+"owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) "+
+				"SELECT partner, bill || i, upstream, state, creates, uncertain, changed, tried, ends FROM n, billbridge_owners",
 			copies+"unknown (partner, bill, operation, upstream, request, at, finding, state, amount) "+
 				"SELECT partner, bill || i, operation, upstream, request, at, finding, state, amount FROM n, billbridge_unknown WHERE i < 199")
 		may(s, "one", true) // it has 999
@@ -99,36 +80,5 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		must(t, replicas[1].Prove(t.Context(), partnerOne))
 		may(s, "one", true)
 		fails(t, "", "an abbreviated hash is recorded")(s.Prove(t.Context(), partnerOne[:12]))
-	})
-}
-
-// Partners that were seen, that own a bill or that were called are not limited after an upgrade.
-func TestUpgradeKnowsValidKeys(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		ctx := t.Context()
-		s, err := store.Open(ctx, url)
-		must(t, err)
-		must(t, s.Seen(ctx, partner.Of("seen"), noon))
-		accept(t, s, callback("c1", "b1")) // of "one"
-		c, err := s.Own(ctx, partner.Of("owner"), "b2", "new", noon, time.Time{})
-		if err == nil {
-			_, err = s.Complete(ctx, c, store.Succeeded, noon)
-		}
-		if _, pending := s.Own(ctx, partner.Of("pending"), "b2", "new", noon, time.Time{}); errors.Join(err, pending, s.Close()) != nil {
-			t.Fatal(err, pending)
-		}
-		db := raw(t, url)
-		backToVersion5(t, db)
-		_ = open(t, url)
-		rows, err := db.Query("SELECT partner FROM billbridge_proven ORDER BY partner")
-		must(t, err)
-		defer rows.Close()
-		proven := map[string]bool{}
-		for rows.Next() {
-			var id string
-			must(t, rows.Scan(&id))
-			proven[id] = true
-		}
-		equal(t, proven, map[string]bool{string(partner.Of("seen")): true, string(partnerOne): true, string(partner.Of("owner")): true}, "proven")
 	})
 }

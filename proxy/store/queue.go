@@ -95,8 +95,8 @@ func markAll(q tx, now time.Time, condition string, arg any) {
 // again. So lease must be longer than an attempt plus the difference between the clocks of replicas. Two replicas
 // never hold one callback at once.
 //
-// A callback whose key this process does not have is left to other replicas, and one that was changed without the key
-// is not delivered. Then there is an error beside those that were claimed.
+// A callback that was changed without the key of the store is not delivered. Then there is an error beside those that
+// were claimed.
 func (s *Store) Claim(
 	ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int,
 ) ([]Claimed, error) {
@@ -118,7 +118,7 @@ func (s *Store) Claim(
 			}
 			taken[f.Host]++
 			taken[f.Partner]++
-			row := value[callbackRow](q,
+			row := value[Callback](q,
 				"UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING "+columnsAndBody,
 				token, expires, f.Seq)
 			if q.err != nil {

@@ -4,118 +4,125 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 const (
-	recryptAtOnce = 200 // the most rows that one transaction of Recrypt changes
-	namedAtOnce   = 10  // the most rows that its error names
+	recryptAtOnce = 200 // the most rows that are in memory
+	namedAtOnce   = 10  // the most rows that the error names
 )
 
-// Recrypt encrypts rows that are not encrypted with the current key, in batches, and returns their number. Without a
-// current key it decrypts them. Rows without encryption are looked for until all are encrypted and no gateway without
-// a key runs, as that reads all rows: from then on the store is encrypted, and such a row is an error.
-func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
-	alone := false
-	ids, err := read(ctx, s, "looking for the keys of rows", func(q tx) []string {
-		alone = !keyless(q)
-		return keyIDs(q)
-	})
+// ChangeKey encrypts what is in the store at a URL with another key, in one transaction, and returns the number of
+// rows. A key that is nil is none. No gateway may run: it would write rows with the key that it has.
+//
+// Rows that were changed without the key stay as they are, so that they are refused as before. The error names some
+// of them; all others have the new key then.
+func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err error) {
+	next, err := newKeyring(to)
+	if err != nil {
+		return 0, fmt.Errorf("store: %w", err)
+	}
+	s, err := Open(ctx, url, Options{Key: from})
+	if other := (*keyError)(nil); errors.As(err, &other) {
+		return 0, other.toChange(next.id)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if s.keys.current != "" && !s.walked.Load() {
-		ids = append(ids, "")
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if s.keys.id == next.id {
+		return 0, (&keyError{is: next.id}).toChange(next.id)
 	}
-	var failed error
-	for _, id := range ids {
-		for _, t := range []sealedTable{
-			{"billbridge_addresses", "id", "NULL, true", urlOfAddress},
-			{"billbridge_callbacks", "seq", "body, erased IS NOT NULL", urlOfCallback},
-		} {
-			if id == s.keys.current {
-				continue
-			}
-			changed, err := s.recrypt(ctx, id, t)
-			n, failed = n+changed, errors.Join(failed, err)
+	type result struct {
+		n       int
+		refused []error
+	}
+	done, err := write(ctx, s, "changing the key", func(q tx) (done result) {
+		now := time.Now()
+		if s.postgres {
+			advisoryLock(q, exclusive, failOverLock) // a gateway that starts now waits, and sees the new key
+			now = serverTime(q)
 		}
+		if _, runs := find[string](q, "SELECT gateway FROM billbridge_gateways WHERE gateway <> $1 AND at >= $2 LIMIT 1",
+			s.guard.gateway, now.Add(-aliveWithin)); runs {
+			q.fail(fmt.Errorf("a gateway has written to the store in the last %s: stop all gateways. One that was "+
+				"killed counts for so long", aliveWithin))
+		}
+		for _, t := range []sealedTable{
+			{"billbridge_addresses", "id", "''", "NULL, true", urlOfAddress},
+			{"billbridge_callbacks", "seq", "0", "body, erased IS NOT NULL", urlOfCallback},
+		} {
+			n, refused := t.recrypt(q, s.keys, next)
+			done.n += n
+			done.refused = append(done.refused, refused...)
+		}
+		q.exec("UPDATE billbridge_secret SET key_id = $1", next.id)
+		// A gateway that was asleep looks for its rows now, and with that at the key.
+		q.exec("DELETE FROM billbridge_gateways WHERE gateway <> $1", s.guard.gateway)
+		return done
+	})
+	if len(done.refused) > namedAtOnce {
+		done.refused = append(done.refused[:namedAtOnce], fmt.Errorf("and %d more", len(done.refused)-namedAtOnce))
 	}
-	if failed != nil {
-		return n, failed
+	return done.n, errors.Join(append(done.refused, err)...)
+}
+
+// toChange is why the key of a store cannot be changed to another one.
+func (e *keyError) toChange(to string) error {
+	switch e.is {
+	case to:
+		return errors.New("store: there is nothing to change: the store has the key of the config already")
+	case "":
+		return errors.New("store: the store is not encrypted: give no old key")
 	}
-	if s.keys.current != "" && (!alone || s.walked.Load()) {
-		return n, nil
+	if e.given == "" {
+		return fmt.Errorf("store: the store is encrypted with the key %s: give it as the old key", e.is)
 	}
-	plain := "" // without a key it is permitted
-	if s.keys.current != "" {
-		plain = s.keys.permission(0)
-	}
-	err = s.exec(ctx, "recording that all rows are encrypted",
-		"UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
-	if err == nil {
-		s.keys.plainUntil.Store(0)
-		s.walked.Store(true)
-	}
-	return n, err
+	return fmt.Errorf("store: the store is encrypted with the key %s, but the old key is %s", e.is, e.given)
 }
 
 // A sealedTable is a table with encrypted values.
 type sealedTable struct {
 	name, key string // and its primary key
+	first     string // is not after the first key
 	body      string // the columns of the body, and whether there is none
 	urlOf     func(id string) (place string)
 }
 
-// recrypt changes the rows of a table that are encrypted with the key id. Those that were changed without the key stay
-// as they are, and the error names some of them.
-func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, err error) {
+// recrypt encrypts the rows of a table with another key, and returns their number, and which were changed without the
+// key that they have.
+func (t sealedTable) recrypt(q tx, from, to *keyring) (n int, refused []error) {
 	type sealed struct {
 		Key     any
 		ID, URL string
 		Body    []byte
 		Erased  bool
 	}
-	// The rows of a key have an index; rows without one are read in the order of their primary key.
-	where, args := "key_id = $1", []any{id}
-	if id != "" {
-		where += " AND key_id <> ''"
-	}
-	type batch struct {
-		last    any // the key of its last row; nil without rows
-		changed int
-		refused []error
-	}
-	var refused []error
-	for after := ""; ; after = " AND " + t.key + " > $2" {
-		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
-			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver)
-		done, err := write(ctx, s, "encrypting rows", func(q tx) (b batch) {
-			s.lock(q, shared, claims) // see betweenClaims
-			for _, r := range list[sealed](q, query, args...) {
-				b.last = r.Key
-				url, err := s.keys.openText(id, r.URL, t.urlOf(r.ID))
-				set, to := "url = $2, key_id = $3", []any{r.Key, s.keys.sealText(url, t.urlOf(r.ID)), s.keys.current}
-				if !r.Erased && err == nil {
-					var body []byte
-					body, err = s.keys.open(id, r.Body, bodyOfCallback(r.ID))
-					set, to = set+", body = $4", append(to, notNil(s.keys.seal(body, bodyOfCallback(r.ID))))
-				}
-				if errors.As(err, new(changedError)) {
-					b.refused = append(b.refused, err)
-					continue
-				}
-				q.fail(err)
-				q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", to...)
-				b.changed++
+	for last, args := t.first, []any{}; q.err == nil; last = "$1" {
+		rows := list[sealed](q, fmt.Sprintf(`
+			SELECT %[1]s, id, url, %[2]s FROM %[3]s WHERE %[1]s > %[4]s ORDER BY %[1]s LIMIT %[5]d`,
+			t.key, t.body, t.name, last, recryptAtOnce), args...)
+		for _, r := range rows {
+			url, err := from.openText(r.URL, t.urlOf(r.ID))
+			set, values := "url = $2", []any{r.Key, to.sealText(url, t.urlOf(r.ID))}
+			if !r.Erased && err == nil {
+				var body []byte
+				body, err = from.open(r.Body, bodyOfCallback(r.ID))
+				set, values = set+", body = $3", append(values, notNil(to.seal(body, bodyOfCallback(r.ID))))
 			}
-			return b
-		})
-		n += done.changed
-		refused = append(refused, done.refused[:min(len(done.refused), namedAtOnce-len(refused))]...)
-		if err != nil || done.last == nil {
-			return n, errors.Join(append(refused, err)...)
+			if err != nil {
+				refused = append(refused, err)
+				continue
+			}
+			q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", values...)
+			n++
 		}
-		args = []any{id, done.last}
+		if len(rows) < recryptAtOnce {
+			break
+		}
+		args = []any{rows[len(rows)-1].Key}
 	}
+	return n, refused
 }
 
 // notNil is an empty slice in place of nil, which would be NULL.

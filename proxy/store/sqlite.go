@@ -112,7 +112,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o Options) (err er
 			}
 			e.writing = newStmtCache(e.writer)
 		}
-		return e.prepare(ctx, file == "")
+		return e.prepare(ctx, file == "", o)
 	}); err != nil || file == "" {
 		return err
 	}
@@ -224,7 +224,7 @@ func recognise(q tx) (fresh bool) {
 func mark(q tx) { q.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID)) }
 
 // prepare marks a new file as a store, and then sets what the header keeps.
-func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
+func (e *sqliteEngine) prepare(ctx context.Context, memory bool, o Options) error {
 	// Incremental vacuum must be set before the file has its first page.
 	if err := run(ctx, e.writer, func(q tx) {
 		if recognise(q) {
@@ -251,7 +251,7 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	}); err != nil {
 		return err
 	}
-	return e.unguarded(ctx, func(q tx) { migrate(q, forSQLite) })
+	return e.unguarded(ctx, func(q tx) { migrate(q, forSQLite, o) })
 }
 
 func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {

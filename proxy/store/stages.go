@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +82,7 @@ type Change struct {
 	From, To               string
 	FromPercent, ToPercent int
 	Forced                 bool
-	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
+	Overridden             string // the reasons that were overridden, if Forced
 	Evidence               string // that a step of a wave relied on, or why the wave came into its state
 
 	// the stages of Partner and of the default by which Staged was decided; nil if they do not matter. Not in the log
@@ -238,21 +237,15 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	q.exec(`
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
-				forced, evidence)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		c.Revision, string(c.Action), c.By, c.At, c.Partner, cmp.Or(c.Subject, c.Overridden),
-		c.From, c.FromPercent, c.To, c.ToPercent, c.Forced, c.Evidence)
+			forced, overridden, evidence)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
+		c.Forced, c.Overridden, c.Evidence)
 	return c.Revision
 }
 
 // audited records a change in the audit log, in the transaction that makes it.
 func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
-
-// Actions that override reasons have no subject. Their column subject has what the change overrides.
-const (
-	subject    = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN '' ELSE subject END"
-	overridden = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN subject ELSE '' END"
-)
 
 // nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
 // so that changes after the restore of an old backup do not repeat a revision that a replica has. It locks the row
@@ -345,10 +338,9 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 		c.add("action IN "+s.each, texts(f.Actions))
 	}
 	return readAll[Change](ctx, s, "reading the audit log", fmt.Sprintf(`
-		SELECT revision, action, done_by, done_at, partner, %s, from_stage, to_stage, from_percent, to_percent,
-			forced, %s, evidence
-		FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`,
-		subject, overridden, c, order, max(0, f.Limit)), c.args...)
+		SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent, to_percent,
+			forced, overridden, evidence
+		FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
 }
 
 // Start records that a rollout with bill ownership runs on this store. Until [Begun] is called, the ledger may be

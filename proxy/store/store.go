@@ -96,16 +96,8 @@ type Store struct {
 	// the partner of each further key, as last read
 	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
 	keys        *keyring
-	walked      atomic.Bool // Recrypt has seen all rows
 	narrowed    os.FileMode
 	recent      recentWrites
-}
-
-// Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key
-// it is not encrypted.
-type Keys struct {
-	Key []byte   // of KeyLength bytes, for what is written; nil for none
-	Old [][]byte // only for what is read; Recrypt replaces them
 }
 
 // An engine runs statements in one of the databases.
@@ -128,10 +120,10 @@ type engine interface {
 //	memory:         SQLite in memory, gone with Close
 //	postgres://…    PostgreSQL, tested with 15; postgresql:// too
 //
-// A database with a schema newer than this billbridge knows, and a file that is not a store of billbridge, are
+// A database with a newer schema that this version cannot use, and a file that is not a store of billbridge, are
 // refused and left as they are. No error shows the URL's password. ctx bounds the opening only.
 //
-// A database with rows that none of the keys decrypts is refused.
+// A database that is encrypted with another key, or is not encrypted although there is one, is refused.
 //
 // If the server is not the one that the gateways used before, Open waits up to 8 seconds for the other gateways to
 // find their writes there (see [FailOver]).
@@ -142,26 +134,21 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dialect: forSQLite, postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
-	if s.keys, err = newKeyring(o.Keys); err != nil {
+	if s.keys, err = newKeyring(o.Key); err != nil {
 		return nil, p.failed(err)
 	}
-	open, at, name, slots := openSQLite, p.file, "", 1
+	open, at, slots := openSQLite, p.file, 1
 	if p.postgres {
 		s.dialect, open, at, slots = forPostgres, openPostgres, url, connections
 	}
-	if s.keys.current != "" {
-		name = s.keys.current + "." // see keyless
-	}
-	s.guard = newGuard(name, slots, o.confirm)
+	s.guard = newGuard(s.keys.begin, slots, o.confirm)
 	if s.engine, err = open(ctx, at, o, s.guard); err != nil {
 		return nil, p.failed(err)
 	}
 	s.closed = sync.OnceValue(s.engine.close)
 	own := ""
 	if err = s.write(ctx, func(q tx) {
-		s.keys.check(q)
-		own = secret(q)
-		s.keys.plainUntil.Store(s.keys.permit(q))
+		own = value[string](q, "SELECT value FROM billbridge_secret")
 		s.readPartnerKeys(q)
 	}); err != nil {
 		_ = s.Close()
@@ -176,7 +163,9 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 
 // Options are what Open does not need to know.
 type Options struct {
-	Keys Keys
+	// Key encrypts what the store must keep in full, because it is sent later: callback addresses and bodies. It has
+	// KeyLength bytes. If nil, they are not encrypted.
+	Key []byte
 	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby
 	// confirms each write. So Open and new connections do not wait for other gateways.
 	Lossless bool
@@ -184,6 +173,7 @@ type Options struct {
 	// What tests set.
 	busy    time.Duration // how long SQLite waits for the lock of another process; 0 for 5 s
 	pages   int           // how many pages SQLite's file may have; 0 for no limit
+	more    []string      // migrations that follow those of the program
 	batch   int           // the most rows that one transaction of a long change takes: other writes wait; 0 for 1000
 	confirm time.Duration // instead of confirmWithin; 0 for that
 }
@@ -261,7 +251,7 @@ func (s *Store) Ping(ctx context.Context) error {
 			"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'",
 			"UPDATE billbridge_addresses SET url = url WHERE id = ''",
 			"UPDATE billbridge_callbacks SET body = body WHERE id = ''",
-			"UPDATE billbridge_clock SET pinged = pinged + 1, room = '" + strings.Repeat("0", pingRoom) + "'",
+			"UPDATE billbridge_clock SET room = '" + strings.Repeat("0", pingRoom) + "'",
 			"UPDATE billbridge_clock SET room = ''",
 		} {
 			q.exec(statement)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -59,22 +58,4 @@ func TestSupersededAtTheSameTime(t *testing.T) {
 			finish(t, replicas[1], next[0], at, store.Delivered)
 		}
 	})
-}
-
-// A connection that has read the tables before the upgrade can write the new state after it.
-func TestUpgradeWithAnOpenConnection(t *testing.T) {
-	t.Parallel()
-	url := proxytest.SQLite(t)
-	unpack(t, "testdata/versions/v12.db.gz", url[len("sqlite:"):])
-	before := raw(t, url)
-	before.SetMaxOpenConns(1)
-	run(t, before, "UPDATE billbridge_callbacks SET state = 'waiting'") // reads the definition
-	s, err := store.Open(t.Context(), url)
-	must(t, err)
-	defer func() { _ = s.Close() }()
-	run(t, before, "UPDATE billbridge_callbacks SET state = 'superseded'")
-	var sound string
-	if err := before.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		t.Errorf("%s, %v", sound, err)
-	}
 }

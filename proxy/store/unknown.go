@@ -72,13 +72,10 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 }
 
 // RecordInterrupted records creates as RecordUnknown does that were recorded before a time and never completed,
-// because their process ended. finding says that they were not read. Writes that an earlier version has recorded over
-// a resolved one are unknown again. With PostgreSQL it reads the ledger as ListBills does: with an index on open
-// creates, each completion would write to all indexes.
+// because their process ended. finding says that they were not read. With PostgreSQL it reads the ledger as ListBills
+// does: with an index on open creates, each completion would write to all indexes.
 func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
 	return s.update(ctx, "recording interrupted creates", func(q tx) {
-		q.exec("UPDATE billbridge_unknown SET resolved = NULL, reads = 0, next_read = $1 WHERE resolved < at",
-			s.stamp(next))
 		q.exec(`
 			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
 				next_read)
@@ -118,7 +115,7 @@ func (s *Store) RecordRead(
 			q.exec(`
 				UPDATE billbridge_owners SET ended = $4
 				WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
-					AND coalesce(tried, changed) <= $4`, partner, bill, upstream, r.At)
+					AND tried <= $4`, partner, bill, upstream, r.At)
 		}
 		q.exec(`
 			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7, read_by = $8,
@@ -135,8 +132,7 @@ func (s *Store) RecordRead(
 // proven are the partners whose key is valid. Rows of invented keys are never read.
 const proven = "partner IN (SELECT partner FROM billbridge_proven)"
 
-// AskedFor is the next read of a write that PlanReads has planned. It is before those that the gateway plans by itself,
-// and before the 0 that earlier versions left.
+// AskedFor is the next read of a write that PlanReads has planned. It is before those that the gateway plans by itself.
 var AskedFor = time.UnixMilli(-1).UTC()
 
 // DueReads returns the partners that have writes with an unknown outcome whose next read is planned for due or before:

@@ -44,27 +44,3 @@ func listed(list []store.ListedBill) (names []string) {
 	}
 	return names
 }
-
-// Creates without an answer in an older ledger are listed after the upgrade.
-func TestMigratesUnknownOutcomes(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		ctx := t.Context()
-		s, err := store.Open(ctx, url)
-		must(t, err)
-		c, err := s.Own(ctx, partnerOne, "b1", "old", noon, noon.Add(24*time.Hour))
-		must(t, err)
-		works(t)(s.Complete(ctx, c, store.Unknown, noon))
-		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
-		must(t, s.Close())
-		db := raw(t, url)
-		backToVersion5(t, db)
-		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
-			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
-		must(t, db.Close())
-		list, all, err := open(t, url).UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
-		must(t, err)
-		equal(t, listed(list), []string{"b1 bill.create"}, "listed")
-		equal(t, all, 1, "all")
-		equal(t, list[0].Write.Read, store.Reading{Finding: "not asked"}, "the read")
-	})
-}
