@@ -153,7 +153,7 @@ func (o *Operator) recordRead(
 	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
 ) error {
 	if owned && s.Result == rollout.Present {
-		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now()); err != nil {
+		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now(), s.Merchant); err != nil {
 			return err
 		}
 	}

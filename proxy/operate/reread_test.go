@@ -35,7 +35,7 @@ func (d *testOperator) noAnswer(bill, merchant string) {
 	}
 	w.Next = d.Router.Settings().NextRead(w, noon)
 	must(d.t, d.store.Prove(d.t.Context(), w.Partner))
-	works(d.t)(d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{}))
+	works(d.t)(d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{}, ""))
 	must(d.t, d.store.RecordUnknown(d.t.Context(), w))
 }
 
@@ -139,7 +139,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	d.noAnswer("B1", "shop")
 	d.noAnswer("B2", "another shop")
 	// Its gateway ended: with which merchant it was created is not known.
-	_, err := d.store.Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{})
+	_, err := d.store.Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{}, "")
 	must(t, err)
 	must(t, d.store.RecordInterrupted(ctx, noon.Add(-time.Minute), rollout.NotAsked, noon))
 	d.later.Store(int64(time.Hour))

@@ -62,7 +62,7 @@ func (l *ledger) own(t *rapid.T) {
 	}
 	row, ok := l.rows[bill]
 	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
+		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, "")
 		l.check(err, store.ErrDenied)
 		return
 	}
@@ -77,7 +77,7 @@ func (l *ledger) own(t *rapid.T) {
 		row.Ends = end
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
+	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, "")
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
@@ -164,7 +164,7 @@ func (l *ledger) find(t *rapid.T) {
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now)
+	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now, "")
 	l.check(err, nil)
 	equal(t, o, row, "Found")
 }
@@ -184,7 +184,7 @@ func (l *ledger) deny(t *rapid.T) {
 	if want == nil && row.State != store.Owned {
 		l.denied[bill] = l.now
 	}
-	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since)
+	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since, "")
 	l.check(err, want)
 	equal(t, o, row, "Deny")
 	l.rows[bill] = row
@@ -197,7 +197,7 @@ func (l *ledger) mistake(t *rapid.T) {
 		t.Skip("it can be anywhere")
 	}
 	backend := backends[1-slices.Index(backends, row.Upstream)]
-	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now)
+	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now, "")
 	l.check(err, store.ErrOtherOwner)
 	equal(t, o, row, "Found")
 }
@@ -306,7 +306,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{})
+					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{}, "")
 					if err != nil {
 						t.Error(err)
 						return
