@@ -49,8 +49,8 @@ func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, false)
 }
 
-// Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they
-// say.
+// Read reads a bill at its owning backend alone, or at both if it has no owner or that of another merchant, and records
+// in the ledger what they say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, true)
 }
@@ -75,18 +75,19 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		return b, badRequest("partner and bill are required, and partner cannot be default")
 	}
 	b.Who, b.Bill = o.who(b.ID), ref.Bill
-	if err := o.inLedger(ctx, &b); err != nil {
+	row, err := o.inLedger(ctx, &b)
+	if err != nil {
 		return b, err
-	}
-	backends := o.Rollout.Settings().Backends[:]
-	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released)
-	if owned = owned && slices.Contains(backends, b.Ledger.Owner); owned {
-		backends = []string{b.Ledger.Owner}
 	}
 	if ref.Member == "" && ref.Merchant == "" {
 		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.ID, b.Bill); err != nil {
 			return b, err
 		}
+	}
+	backends := o.Rollout.Settings().Backends[:]
+	owned := record && b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant)
+	if owned = owned && slices.Contains(backends, row.Upstream); owned {
+		backends = []string{row.Upstream}
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	sent := o.Now()
@@ -116,19 +117,20 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 			return b, err
 		}
 	}
-	return b, o.inLedger(ctx, &b)
+	_, err = o.inLedger(ctx, &b)
+	return b, err
 }
 
 // inLedger finds what the ledger has of a bill.
-func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
-	row, err := o.Store.Owner(ctx, b.ID, b.Bill)
+func (o *Operator) inLedger(ctx context.Context, b *Bill) (row store.Owner, err error) {
+	row, err = o.Store.Owner(ctx, b.ID, b.Bill)
 	switch {
 	case err == nil:
 		b.Ledger = new(ledgerBill(row))
 	case !errors.Is(err, store.ErrNotFound):
-		return err
+		return row, err
 	}
-	return nil
+	return row, nil
 }
 
 func ledgerBill(row store.Owner) LedgerBill {

@@ -119,7 +119,8 @@ func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil
-	case err == nil && row.State == store.Owned && !row.OfOther(c.Merchant): // since the call was routed: the answer is from before
+	case err == nil && row.State == store.Owned && !row.OfOther(c.Merchant):
+		// Since the call was routed: the answer is from before.
 		return &Refused{Reason: "making", Why: createOpen}
 	case err == nil:
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.

@@ -313,8 +313,9 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END,
 			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
-		WHERE was.state = 'released' OR `+ofMerchant("was.merchant", "excluded.merchant")+` AND (was.upstream = excluded.upstream
-			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout))
+		WHERE was.state = 'released' OR `+ofMerchant("was.merchant", "excluded.merchant")+`
+			AND (was.upstream = excluded.upstream
+				OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout))
 		RETURNING `+ownerColumns, partner, bill, upstream, now, end, merchant)
 	if recorded {
 		return o

@@ -77,16 +77,17 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
 	return s.update(ctx, "recording interrupted creates", func(q tx) {
 		q.exec(`
-			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
-				next_read)
-			SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), $2, '', '', $3
+			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, merchant, finding, state,
+				amount, next_read)
+			SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), merchant, $2, '', '', $3
 			FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
 				AND coalesce(tried, changed) < $1 AND NOT EXISTS (
 					SELECT 1 FROM billbridge_unknown u WHERE u.partner = o.partner AND u.bill = o.bill
 						AND u.operation = 'bill.create' AND u.at >= coalesce(o.tried, o.changed))
 			ORDER BY partner, bill
 			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
-				at = excluded.at, member = '', merchant = '', finding = excluded.finding, state = '', amount = '',
+				at = excluded.at, member = '', merchant = excluded.merchant, finding = excluded.finding, state = '',
+				amount = '',
 				read_at = NULL, read_by = '', reads = 0, next_read = excluded.next_read, resolved = NULL`,
 			s.stamp(before), finding, s.stamp(next))
 	})
@@ -122,7 +123,7 @@ func (s *Store) RecordRead(
 		q.exec(`
 			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7, read_by = $8,
 				resolved = CASE WHEN at <= $9 AND ($5 <> '' OR operation = 'bill.create' AND merchant = $10
-					AND request <> '' AND NOT EXISTS ( -- without a request the merchant is not known
+					AND request <> '' AND NOT EXISTS ( -- without a request it can be that of another create
 					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'
 						AND `+ofMerchant("o.merchant", "$10")+`))
 					THEN CAST($7 AS BIGINT) END
@@ -314,8 +315,8 @@ type ListedBill struct {
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT partner, bill, upstream, state, length(creates) / 17 AS creates, uncertain, changed,
-			coalesce(tried, changed) AS tried, ends, ended, merchant AS of_merchant, 0 AS unknown, '' AS of_partner, '' AS of_bill,
-			'' AS operation, '' AS target, '' AS request, NULL AS at, '' AS member, '' AS merchant, '' AS finding,
+			coalesce(tried, changed) AS tried, ends, ended, merchant AS of_merchant, 0 AS unknown, '' AS of_partner,
+			'' AS of_bill, '' AS operation, '' AS target, '' AS request, NULL AS at, '' AS member, '' AS merchant, '' AS finding,
 			'' AS shown, '' AS amount, NULL AS read_at, '' AS read_by, 0 AS reads, NULL AS next_read, NULL AS resolved
 		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
