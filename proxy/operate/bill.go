@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,8 +14,8 @@ import (
 )
 
 // A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is
-// read. If they are left out, they are those of a write of the bill with an unknown outcome, or of the partner's first
-// call.
+// read. If they are left out, they are those of a write of the bill with an unknown outcome; else the merchant is that of
+// the bill in the ledger, and what is not known is that of the partner's first call.
 type BillRef struct {
 	PartnerRef
 	Key      string `json:"key,omitzero"` // the partner's
@@ -83,6 +84,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.ID, b.Bill); err != nil {
 			return b, err
 		}
+		ref.Merchant = cmp.Or(ref.Merchant, row.Merchant)
 	}
 	backends := o.Rollout.Settings().Backends[:]
 	owned := record && b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant)

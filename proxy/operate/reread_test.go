@@ -174,6 +174,12 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	if got := strings.Join(*reads, ", "); strings.Count(got, "B3 at") != 2 {
 		t.Errorf("the owner is that of another merchant, and the bill is read as %s", got)
 	}
+	*reads = nil
+	works(t)(d.store.Own(ctx, partner.Of("one"), "B4", "legacy", noon, time.Time{}, "owning shop"))
+	works(t)(d.Bill(ctx, operate.BillRef{PartnerRef: ref, Bill: "B4"}))
+	if got := strings.Join(*reads, ", "); strings.Count(got, "as /owning shop") != 2 {
+		t.Errorf("no merchant was named, and the bill is read as %s", got)
+	}
 	dismissal := operate.Dismissal{Author: operate.Author{By: "anna"}, PartnerRef: ref, Bill: "B3"}
 	if n, err := d.Dismiss(ctx, dismissal); err != nil || n.Writes != 1 || left("unknown") != "" {
 		t.Errorf("%+v, %v, left: %s", n, err, left("unknown"))
