@@ -127,7 +127,7 @@ func TestKeyIsNotAdded(t *testing.T) {
 	}{
 		"the same bills": {time.Hour, func(m *rolloutGateway) {
 			for _, id := range []partner.ID{first, second} {
-				_, err := m.store.Found(t.Context(), id, demoBill, "old", time.Now())
+				_, err := m.store.Found(t.Context(), id, demoBill, "old", time.Now(), "")
 				must(t, err)
 			}
 		}, "409 Not changed: 1 bill ids are stored under the key and under the partner: " + demoBill + "."},

@@ -124,6 +124,29 @@ calls SECOND
 	}
 }
 
+// The old backend has a paid bill that the ledger does not know, and hides it from another merchant of the partner, whose
+// bill with the same id is created at the new backend. The calls of either merchant reach its own bill.
+func TestCancelReachesTheBillOfItsMerchant(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		play(newRolloutGateway(t, "new"), `
+has old F
+success CLIENT create merchant=another
+bills 1 1
+success CLIENT read
+idInUse CLIENT create
+success CLIENT cancel
+success CLIENT read | "C"
+success CLIENT read merchant=another | "W"
+success CLIENT destroy merchant=another
+noSuchBill CLIENT cancel,read,destroy merchant=third
+bills 1 1
+listed 0 doubled=true
+listed 1 owner=new
+`, "CLIENT", client)
+	})
+}
+
 // After an unknown outcome the gateway reads the bill once and puts the result into the text. It never says that the
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {

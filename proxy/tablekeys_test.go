@@ -113,7 +113,7 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 		row, err := m.owner()
 		must(t, err)
 		equal(t, row.Ends.Equal(before), true, row.Ends)
-		play(m, `post 200 /if/bill/extend {"apikey":"demo-partner-key","member":"m","merchant":"s","bill_id":"1234567890ABCDEFGHIJ","expire_dt":"LATER"} | CODE`, "LATER", later, "CODE", code)
+		play(m, `post 200 /if/bill/extend {"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"1234567890ABCDEFGHIJ","expire_dt":"LATER"} | CODE`, "LATER", later, "CODE", code)
 	}
 	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
 }

@@ -12,7 +12,7 @@ type billFlags struct {
 	Partner  given  `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
 	KeyFile  given  `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
 	Member   string `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of a write of the bill with an unknown outcome, or of the partner's first call."`
-	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of a write of the bill with an unknown outcome, or of the partner's first call."`
+	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of a write of the bill with an unknown outcome, of the bill in the ledger, or of the partner's first call."`
 }
 
 // ref returns the bill for package operate, with the key if --key-file is given.

@@ -20,7 +20,7 @@ import (
 func (s *stored) unknown(key, bill, request string) {
 	s.t.Helper()
 	at := s.now.Add(-2 * time.Hour)
-	created, err := s.store.Own(s.t.Context(), partner.Of(key), bill, "old", at, time.Time{})
+	created, err := s.store.Own(s.t.Context(), partner.Of(key), bill, "old", at, time.Time{}, "")
 	if err == nil {
 		_, err = s.store.Complete(s.t.Context(), created, store.Succeeded, at)
 	}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,8 +14,8 @@ import (
 )
 
 // A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is
-// read. If they are left out, they are those of a write of the bill with an unknown outcome, or of the partner's first
-// call.
+// read. If they are left out, they are those of a write of the bill with an unknown outcome; else the merchant is that of
+// the bill in the ledger, and what is not known is that of the partner's first call.
 type BillRef struct {
 	PartnerRef
 	Key      string `json:"key,omitzero"` // the partner's
@@ -49,8 +50,8 @@ func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, false)
 }
 
-// Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they
-// say.
+// Read reads a bill at its owning backend alone, or at both if it has no owner or that of another merchant, and records
+// in the ledger what they say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, true)
 }
@@ -75,18 +76,20 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		return b, badRequest("partner and bill are required, and partner cannot be default")
 	}
 	b.Who, b.Bill = o.who(b.ID), ref.Bill
-	if err := o.inLedger(ctx, &b); err != nil {
+	row, err := o.inLedger(ctx, &b)
+	if err != nil {
 		return b, err
-	}
-	backends := o.Rollout.Settings().Backends[:]
-	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released)
-	if owned = owned && slices.Contains(backends, b.Ledger.Owner); owned {
-		backends = []string{b.Ledger.Owner}
 	}
 	if ref.Member == "" && ref.Merchant == "" {
 		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.ID, b.Bill); err != nil {
 			return b, err
 		}
+		ref.Merchant = cmp.Or(ref.Merchant, row.Merchant)
+	}
+	backends := o.Rollout.Settings().Backends[:]
+	owned := record && b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant)
+	if owned = owned && slices.Contains(backends, row.Upstream); owned {
+		backends = []string{row.Upstream}
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	sent := o.Now()
@@ -116,19 +119,20 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 			return b, err
 		}
 	}
-	return b, o.inLedger(ctx, &b)
+	_, err = o.inLedger(ctx, &b)
+	return b, err
 }
 
 // inLedger finds what the ledger has of a bill.
-func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
-	row, err := o.Store.Owner(ctx, b.ID, b.Bill)
+func (o *Operator) inLedger(ctx context.Context, b *Bill) (row store.Owner, err error) {
+	row, err = o.Store.Owner(ctx, b.ID, b.Bill)
 	switch {
 	case err == nil:
 		b.Ledger = new(ledgerBill(row))
 	case !errors.Is(err, store.ErrNotFound):
-		return err
+		return row, err
 	}
-	return nil
+	return row, nil
 }
 
 func ledgerBill(row store.Owner) LedgerBill {
@@ -153,7 +157,7 @@ func (o *Operator) recordRead(
 	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
 ) error {
 	if owned && s.Result == rollout.Present {
-		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now()); err != nil {
+		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now(), s.Merchant); err != nil {
 			return err
 		}
 	}

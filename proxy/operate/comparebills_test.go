@@ -43,7 +43,7 @@ func newComparing(t *testing.T, url string, bills ...string) *comparing {
 
 func (c *comparing) own(bill string, after time.Duration) {
 	c.t.Helper()
-	claim, err := c.store.Own(c.t.Context(), partner.Of("one"), bill, "legacy", noon, time.Time{})
+	claim, err := c.store.Own(c.t.Context(), partner.Of("one"), bill, "legacy", noon, time.Time{}, "")
 	must(c.t, err)
 	works(c.t)(c.store.Complete(c.t.Context(), claim, store.Succeeded, noon.Add(after)))
 }

@@ -180,7 +180,7 @@ func (d *testOperator) seen(key string, ago time.Duration) {
 func (d *testOperator) owns(key, upstream string, pending, owned, released int) {
 	d.t.Helper()
 	for i := range pending + owned + released {
-		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
+		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{}, "")
 		must(d.t, err)
 		outcome := store.Succeeded
 		switch {

@@ -35,7 +35,7 @@ func (d *testOperator) noAnswer(bill, merchant string) {
 	}
 	w.Next = d.Router.Settings().NextRead(w, noon)
 	must(d.t, d.store.Prove(d.t.Context(), w.Partner))
-	works(d.t)(d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{}))
+	works(d.t)(d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{}, ""))
 	must(d.t, d.store.RecordUnknown(d.t.Context(), w))
 }
 
@@ -138,8 +138,8 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	d.Operator.Knows = func(id partner.ID) bool { return known && id == partner.Of("one") }
 	d.noAnswer("B1", "shop")
 	d.noAnswer("B2", "another shop")
-	// Its gateway ended: with which merchant it was created is not known.
-	_, err := d.store.Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{})
+	// Its gateway ended. The ledger has the merchant of the first create, which may have been another one.
+	_, err := d.store.Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{}, "shop")
 	must(t, err)
 	must(t, d.store.RecordInterrupted(ctx, noon.Add(-time.Minute), rollout.NotAsked, noon))
 	d.later.Store(int64(time.Hour))
@@ -149,7 +149,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	}
 	known = true
 	must(t, d.ReadDue(ctx))
-	if got, want := strings.Join(*reads, ", "), "B3 at legacy as / after 1h0m0s, B1 at legacy as member/shop after 1h0m0s, B2 at legacy as member/another shop after 1h0m0s"; got != want {
+	if got, want := strings.Join(*reads, ", "), "B3 at legacy as /shop after 1h0m0s, B1 at legacy as member/shop after 1h0m0s, B2 at legacy as member/another shop after 1h0m0s"; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
 	left := func(outcome string) (bills string) {
@@ -168,6 +168,17 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B3", Merchant: "shop"}))
 	if unknown := left("unknown"); unknown != "B3 no such bill by operator; " {
 		t.Errorf("an operator has read the bill, and unknown are: %s", unknown)
+	}
+	*reads = nil
+	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B3", Merchant: "another shop"}))
+	if got := strings.Join(*reads, ", "); strings.Count(got, "B3 at") != 2 {
+		t.Errorf("the owner is that of another merchant, and the bill is read as %s", got)
+	}
+	*reads = nil
+	works(t)(d.store.Own(ctx, partner.Of("one"), "B4", "legacy", noon, time.Time{}, "owning shop"))
+	works(t)(d.Bill(ctx, operate.BillRef{PartnerRef: ref, Bill: "B4"}))
+	if got := strings.Join(*reads, ", "); strings.Count(got, "as /owning shop") != 2 {
+		t.Errorf("no merchant was named, and the bill is read as %s", got)
 	}
 	dismissal := operate.Dismissal{Author: operate.Author{By: "anna"}, PartnerRef: ref, Bill: "B3"}
 	if n, err := d.Dismiss(ctx, dismissal); err != nil || n.Writes != 1 || left("unknown") != "" {

@@ -119,7 +119,7 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 	if at.After(l.Created.Add(time.Duration(s.callbacks.Retention) / 2)) { // long before its callbacks are removed
 		return true, r.store.EndLook(ctx, l, time.Time{})
 	}
-	if err != nil || owner.Upstream == l.Upstream {
+	if err != nil || owner.Upstream == l.Upstream || owner.OfOther(l.Merchant) {
 		within, cancel := context.WithTimeout(ctx, lookWithin/2)
 		shown, result = read(within, l.Address), unclear
 		cancel()

@@ -296,7 +296,7 @@ func TestFailedCallbackIsNotMissing(t *testing.T) {
 	}
 }
 
-// A bill that another upstream owns is not read, and an unpaid one no more a day after its last day. Newer bills are read more often.
+// A bill that another upstream owns is not read, unless the owner is that of another merchant. An unpaid one is read no more a day after its last day. Newer bills are read more often.
 func TestWhichBillsAreLookedAt(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
@@ -308,10 +308,15 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 		t.Errorf("%d reads of a bill in 40 days", l.reads)
 	}
 	l = newLooking(t, true, "")
-	works(t)(l.store.Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}))
+	works(t)(l.store.Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
 	l.after(6 * time.Hour)
 	equal(t, l.reads, 0)
 	l.counts("billbridge_callback_reads_total", `{shown="elsewhere"} 1`)
+
+	l = newLooking(t, true, "")
+	works(t)(l.store.Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
+	l.after(6 * time.Hour)
+	equal(t, l.reads, 1)
 
 	l = newLooking(t, true, ", retention: 240h")
 	l.after(120 * time.Hour)

@@ -39,7 +39,7 @@ func (r *Router) create(
 		}
 	}
 	done := r.metrics.timed("own")
-	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.Backends[to.backend], r.arrived(c), c.Until)
+	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.Backends[to.backend], r.arrived(c), c.Until, c.Merchant)
 	done()
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend accepts such an id: it refuses the create
@@ -48,16 +48,38 @@ func (r *Router) create(
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
+	case create.Upstream != s.Backends[to.backend] && create.OfOther(c.Merchant):
+		owner, err := r.takeBack(ctx, s, create)
+		switch {
+		case err != nil:
+			return Route{}, err
+		case to.reason == byProbe: // the bill of this merchant is there: the backend refuses the create
+			return Route{Upstream: s.Backends[to.backend], Reason: byProbe}, nil
+		}
+		at.owner, at.likely = nil, &owner // the row was not read, or is a new one
+		return r.create(ctx, s, d, at, c, ask)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]:
 		// The bill had an owner, or another create was faster.
 		to.reason = byOwner
-		// Another upstream was recorded by a replica with another config: this one sends nothing.
 		if _, ok := s.backend(create.Upstream); !ok {
-			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
-			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
+			_, err := r.takeBack(ctx, s, create)
+			return Route{}, err
 		}
 	}
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
+}
+
+// takeBack takes back a recorded create that is not sent, and returns the backend of its row.
+func (r *Router) takeBack(ctx context.Context, s *Settings, create store.Create) (evidence.Backend, error) {
+	_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
+	owner, ok := s.backend(create.Upstream)
+	switch {
+	case !ok: // recorded by a replica with another config
+		return owner, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
+	case err != nil:
+		return owner, storeUnavailable(err)
+	}
+	return owner, nil
 }
 
 // probeBefore probes the other backend before a create is sent. While the kill switch is on (P3), an answer that does
@@ -93,11 +115,12 @@ func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	// A create that was recorded before this cannot take effect any more.
 	since := r.now().Add(-s.UnderWay())
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
-	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
+	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since, c.Merchant)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil
-	case err == nil && row.State == store.Owned: // since the call was routed: the answer is from before
+	case err == nil && row.State == store.Owned && !row.OfOther(c.Merchant):
+		// Since the call was routed: the answer is from before.
 		return &Refused{Reason: "making", Why: createOpen}
 	case err == nil:
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.

@@ -24,7 +24,8 @@ type situation struct {
 	settled  bool              // the settling period of the partner is over
 	chosen   bool              // the bill, or its merchant, is in the percentage
 	owner    *evidence.Backend // by the ledger; nil if it has none
-	stale    *evidence.Backend // of a row that was pending before the store was restored from a backup
+	// of a row that does not decide: it was pending before the store was restored from a backup, or has another merchant
+	likely *evidence.Backend
 }
 
 // A decision is where a call goes.
@@ -65,8 +66,8 @@ func (s situation) create() decision {
 		return d
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.stale != nil: // after the backup it may have been refused there, and created at the other backend
-		d = decision{backend: *s.stale, reason: byOwner}
+	case s.likely != nil: // the other backend may have the bill
+		d = decision{backend: *s.likely, reason: byOwner}
 	}
 	d.probe = s.probes(d.backend)
 	return d
@@ -79,7 +80,8 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.position.Stage == StageDrained && s.settled && !s.incomplete():
+	case s.position.Stage == StageDrained && s.settled && !s.incomplete() &&
+		(s.likely == nil || *s.likely == evidence.New):
 		return decision{backend: evidence.New, reason: byStage}
 	}
 	return decision{backend: s.byStage().backend, reason: byProbe, probe: true}

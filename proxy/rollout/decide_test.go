@@ -17,15 +17,15 @@ func TestDecisions(t *testing.T) {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, stage := range Stages {
 			for _, owner := range backends {
-				for _, stale := range backends {
+				for _, likely := range backends {
 					s := situation{
 						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
-						position: Position{Stage: stage}, owner: owner, stale: stale,
+						position: Position{Stage: stage}, owner: owner, likely: likely,
 					}
-					if stale != nil && (owner != nil || !s.restored) { // they exclude each other
+					if likely != nil && owner != nil { // they exclude each other
 						continue
 					}
-					name := fmt.Sprintf("%+v owner %s stale %s", s, shownSide(owner), shownSide(stale))
+					name := fmt.Sprintf("%+v owner %s likely %s", s, shownSide(owner), shownSide(likely))
 					n++
 					judgeCreate(t, name, s)
 					judgeOther(t, name, s, s.other())
@@ -33,7 +33,7 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 	}
-	if want := 32 * len(Stages) * (3 + 5); n != want {
+	if want := 64 * len(Stages) * (3 + 2); n != want {
 		t.Errorf("%d situations, want %d", n, want)
 	}
 }
@@ -54,8 +54,8 @@ func judgeCreate(t *testing.T, name string, s situation) {
 		if d.backend != *s.owner || d.probe || d.reason != byOwner {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case !s.shared && s.stale != nil:
-		if d.backend != *s.stale || d.probe != s.probes(d.backend) {
+	case !s.shared && s.likely != nil:
+		if d.backend != *s.likely || d.probe != s.probes(d.backend) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	case d.backend != s.byStage().backend || d.probe != s.probes(d.backend):
@@ -93,7 +93,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 		if d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
+	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && (s.likely == nil || *s.likely == evidence.New):
 		if d.backend != evidence.New || d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}

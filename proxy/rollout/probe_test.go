@@ -82,7 +82,7 @@ func TestOwnerRecordedDuringAProbe(t *testing.T) {
 				if upstream == "new" {
 					return rollout.Absent
 				}
-				c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour))
+				c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), "")
 				if err == nil {
 					_, err = d.store.Complete(ctx, c, outcome, d.now)
 				}

@@ -24,7 +24,7 @@ func (r *Router) RecordEnd(ctx context.Context, c Call) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" || r.current.Load().Config.Bills == config.Shared {
 		return nil
 	}
-	return r.store.MoveEnd(ctx, c.Partner, c.Bill, r.arrived(c), c.Until)
+	return r.store.MoveEnd(ctx, c.Partner, c.Bill, r.arrived(c), c.Until, c.Merchant)
 }
 
 // RecordSeen records that a partner was seen: that a call of it succeeded.

@@ -202,10 +202,10 @@ func (r *Router) decide(
 		switch {
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
-		case row.State == store.Owned || row.Changed.After(d.restored):
+		case !row.OfOther(c.Merchant) && (row.State == store.Owned || row.Changed.After(d.restored)):
 			at.owner = &owner
 		default:
-			at.stale = &owner
+			at.likely = &owner
 		}
 	}
 	if c.Creates {
@@ -213,7 +213,7 @@ func (r *Router) decide(
 	}
 	route, err := r.other(ctx, s, d, at, c, ask)
 	route.pending = at.owner != nil && row.State == store.Pending
-	route.Deniable = row.State != store.Owned
+	route.Deniable = row.State != store.Owned || row.OfOther(c.Merchant)
 	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown,
 		!row.Ended.IsZero(), row.Unknown
 	return route, err
@@ -308,7 +308,7 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 func (r *Router) found(ctx context.Context, c Call, upstream string) error {
 	defer r.metrics.timed("found")()
 	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
-	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.arrived(c))
+	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.arrived(c), c.Merchant)
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return nil

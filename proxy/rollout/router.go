@@ -11,7 +11,7 @@
 // goes to its owner, whatever the stage of the partner. The ledger in package store keeps the owners. A row is
 // pending (a create may have been sent there), owned (the owner answered 0000, or a read found the bill there) or
 // released (certainly nothing was sent, or all of it was refused). Only a released bill can go to the other backend.
-// For a bill without a row:
+// For a bill without a row, or with one of another merchant, to whose backend a create is sent as if the stage did:
 //
 //	a create that the stage sends to the old backend   no probe: the new backend gets calls only from the gateway
 //	a create that the stage sends to the new backend   the old backend is probed: it may have the bill from before

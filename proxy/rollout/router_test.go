@@ -295,7 +295,7 @@ func TestConcurrentCreateOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
-		if _, err := d.store.Own(ctx, someone, bill, "old", d.now, time.Time{}); err != nil {
+		if _, err := d.store.Own(ctx, someone, bill, "old", d.now, time.Time{}, ""); err != nil {
 			t.Error(err)
 		}
 		return rollout.Absent

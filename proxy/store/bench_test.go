@@ -133,7 +133,7 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 			var last atomic.Int64
 			one := func() error {
 				n := last.Add(1)
-				c, err := s.Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{})
+				c, err := s.Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
 				if err == nil && settles {
 					_, err = s.Complete(b.Context(), c, store.Succeeded, noon)
 				}

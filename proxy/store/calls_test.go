@@ -123,7 +123,7 @@ func newCalls(t *testing.T, url string) *calls {
 		"noAnswerOf": func(s *store.Store, who partner.ID, bill string, at, next time.Time) error {
 			return s.RecordUnknown(ctx, store.UnknownWrite{
 				Partner: who, Bill: bill, Operation: "bill.create", Upstream: "old", Request: "call", At: at,
-				Member: "member of " + bill, Merchant: "merchant", Read: store.Reading{Finding: "not asked"}, Next: next,
+				Member: "member of " + bill, Merchant: "shop", Read: store.Reading{Finding: "not asked"}, Next: next,
 			})
 		},
 		"revised": func(s *store.Store) (bool, error) { // since the last call
@@ -133,8 +133,8 @@ func newCalls(t *testing.T, url string) *calls {
 			return now > was, err
 		},
 		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
-			_, owned := s.Own(ctx, who, bill, upstream, now, time.Time{})
-			_, found := s.Found(ctx, who, bill, upstream, now)
+			_, owned := s.Own(ctx, who, bill, upstream, now, time.Time{}, "")
+			_, found := s.Found(ctx, who, bill, upstream, now, "")
 			_, owner := s.Owner(ctx, who, bill)
 			return owned, found, owner
 		},

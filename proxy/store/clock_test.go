@@ -108,7 +108,7 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		works(t)(s.Found(ctx, partnerOne, "found", "old", wrong))
+		works(t)(s.Found(ctx, partnerOne, "found", "old", wrong, ""))
 		must(t, s.ConfirmClock(ctx, "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
 		gives(t, 2, "removed")(s.SweepOwners(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))

@@ -128,7 +128,7 @@ var duties = map[string]func(ctx context.Context, s *store.Store, id string) err
 		return err
 	},
 	"bills": func(ctx context.Context, s *store.Store, id string) error {
-		_, err := s.Own(ctx, partnerOne, id, "new", noon, time.Time{})
+		_, err := s.Own(ctx, partnerOne, id, "new", noon, time.Time{}, "")
 		return err
 	},
 }

@@ -166,7 +166,7 @@ func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
 
 func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) store.Create {
 	t.Helper()
-	c, err := s.Own(t.Context(), partnerOne, bill, upstream, now, until)
+	c, err := s.Own(t.Context(), partnerOne, bill, upstream, now, until, "")
 	if err != nil {
 		t.Fatalf("Own(%s, %s): %v", bill, upstream, err)
 	}

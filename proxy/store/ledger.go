@@ -45,8 +45,15 @@ type Owner struct {
 	Tried     time.Time // when its last create was recorded; if there was none, as Changed
 	Ends      time.Time // when the bill ends; its row is removed rollout.keep later. 1970 for a released row
 	Ended     time.Time // when an owned bill was seen destroyed or cancelled; zero if it was not
+	Merchant  string    // of the call that showed or created it; "" if it is not known, or an operator set the owner
 	// a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone
 	Unknown bool
+}
+
+// OfOther reports whether the row is of another merchant than that of a call. A backend may hide the bill of the row
+// from the call, and the bill of the call may be at another upstream.
+func (o Owner) OfOther(merchant string) bool {
+	return o.Merchant != "" && merchant != "" && o.Merchant != merchant
 }
 
 // key is that of an entry.
@@ -98,12 +105,12 @@ const (
 // estimated: a year from now. Of several creates the latest end counts.
 //
 // now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny),
-// the error is ErrDenied.
+// the error is ErrDenied. A row keeps the merchant of its first create: the caller must look at [Owner.OfOther].
 //
 // After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create
 // may stay recorded as open: then the bill keeps its upstream, which is safe.
 func (s *Store) Own(
-	ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time,
+	ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time, merchant string,
 ) (Create, error) {
 	if err := ownable(partner, bill, now, upstream); err != nil {
 		return Create{}, err
@@ -113,38 +120,46 @@ func (s *Store) Own(
 	c := Create{token: rand.Text()[:createDigits] + " "} // the blank keeps a token from matching parts of two others
 	c.Owner = Owner{
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
-		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until),
+		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until), Merchant: storedName(merchant),
 	}
 	// Nearly every bill has no row, and nothing of it need be read.
 	return record(ctx, s, &entry{doing: "recording the owner of a bill", key: c.key(), statement: statement{
 		`
 		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends,
-			estimated)
-		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
-		[]any{partner, bill, upstream, c.token, c.Tried, c.Ends, estimated},
+			estimated, merchant)
+		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7, $8) ON CONFLICT (partner, bill) DO NOTHING`,
+		[]any{partner, bill, upstream, c.token, c.Tried, c.Ends, estimated, c.Merchant},
 	}}, c, func(q tx) Create {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
 		o, recorded := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
-				tried, ends, estimated)
-			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7)
+				tried, ends, estimated, merchant)
+			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7, $9)
 			ON CONFLICT (partner, bill) DO UPDATE SET
 				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
 				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
+				merchant = CASE was.state WHEN 'released' THEN excluded.merchant ELSE was.merchant END,
 				creates = was.creates || excluded.creates,
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
 				tried = CASE WHEN was.tried > excluded.tried AND was.tried < $8 THEN was.tried ELSE excluded.tried END,
 				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
 				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
-			WHERE was.state = 'owned' OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
-			RETURNING `+ownerColumns, partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor))
+			WHERE was.state = 'owned' AND `+ofMerchant("was.merchant", "excluded.merchant")+`
+				OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
+			RETURNING `+ownerColumns,
+			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.Merchant)
 		if !recorded {
 			q.refuse(ErrDenied)
 			return Create{}
 		}
 		return Create{o, c.token}
 	})
+}
+
+// ofMerchant is the condition that a row is not of another merchant than that of a call (see Owner.OfOther).
+func ofMerchant(row, call string) string {
+	return "(" + row + " IN ('', " + call + ") OR " + call + " = '')"
 }
 
 // deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
@@ -186,7 +201,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		switch {
 		case open:
 		case outcome == Succeeded:
-			o = found(q, c.Partner, c.Bill, c.Upstream, now, end)
+			o = found(q, c.Partner, c.Bill, c.Upstream, now, end, c.Merchant)
 		default:
 			o, _ = owner(q, c.Partner, c.Bill)
 			q.refuse(errNotOpen)
@@ -215,8 +230,11 @@ const over = "$5 = 'not created' AND state = 'pending' AND uncertain = 0 AND cre
 //
 // If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the
 // row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
-// a wrong clock, and counts as old.) If the bill is owned nothing changes: its upstream decides on the answer.
-func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
+// a wrong clock, and counts as old.) If the bill is owned nothing changes, because its upstream decides on the answer,
+// unless the row is of another merchant: then creates of merchants that do not own it are refused.
+func (s *Store) Deny(
+	ctx context.Context, partner partner.ID, bill string, now, since time.Time, merchant string,
+) (Owner, error) {
 	if err := ownable(partner, bill, now); err != nil {
 		return Owner{}, err
 	}
@@ -224,11 +242,12 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 	return write(ctx, s, "recording that there is no such bill", func(q tx) Owner {
 		o, denied := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
-				ends, denied)
-			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3)
+				ends, denied, merchant)
+			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3, $6)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
 			WHERE was.state = 'released' OR was.state = 'pending' AND (was.tried <= $4 OR was.tried > $5)
-			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor))
+				OR was.state = 'owned' AND NOT `+ofMerchant("was.merchant", "excluded.merchant")+`
+			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), storedName(merchant))
 		if denied {
 			return o
 		}
@@ -246,8 +265,10 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 // Found records that an upstream showed a bill, and becomes its owner. Its end is estimated. If by its row the bill
 // is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
-// bill made at the other upstream.
-func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream string, now time.Time) (Owner, error) {
+// bill made at the other upstream. A row of another merchant stays as it is, and is returned without an error.
+func (s *Store) Found(
+	ctx context.Context, partner partner.ID, bill, upstream string, now time.Time, merchant string,
+) (Owner, error) {
 	if err := ownable(partner, bill, now, upstream); err != nil {
 		return Owner{}, err
 	}
@@ -258,39 +279,44 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 	end := s.estimatedEnd(now)
 	now = s.stamp(now)
 	return write(ctx, s, "recording where a bill was found", func(q tx) Owner {
-		return found(q, partner, bill, upstream, now, end)
+		return found(q, partner, bill, upstream, now, end, storedName(merchant))
 	})
 }
 
 // MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that
 // is not after now is estimated. The callback addresses of the bill stay as long. A bill that the ledger does not
-// know is left out.
-func (s *Store) MoveEnd(ctx context.Context, partner partner.ID, bill string, now, until time.Time) error {
+// know is left out, as is a row of another merchant.
+func (s *Store) MoveEnd(
+	ctx context.Context, partner partner.ID, bill string, now, until time.Time, merchant string,
+) error {
 	until, estimated := s.end(now, until)
 	return s.update(ctx, "recording the end of a bill", func(q tx) {
 		q.exec(`
 			UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2
-				AND state <> 'released'`,
-			partner, bill, until, estimated)
+				AND state <> 'released' AND `+ofMerchant("merchant", "$5"),
+			partner, bill, until, estimated, storedName(merchant))
 		q.exec(`
 			UPDATE billbridge_addresses SET until = $3, ends = $3
-			WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3`, partner, bill, until)
+			WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3 AND `+ofMerchant("merchant", "$4"),
+			partner, bill, until, storedName(merchant))
 	})
 }
 
-func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) Owner {
+func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, merchant string) Owner {
 	o, recorded := find[Owner](q, `
 		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
-			ends, estimated)
-		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
+			ends, estimated, merchant)
+		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1, $6)
 		ON CONFLICT (partner, bill) DO UPDATE SET
 			upstream = excluded.upstream, state = 'owned',
+			merchant = CASE was.state WHEN 'released' THEN excluded.merchant ELSE was.merchant END,
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END,
 			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
-		WHERE was.state = 'released' OR was.upstream = excluded.upstream
-			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
-		RETURNING `+ownerColumns, partner, bill, upstream, now, end)
+		WHERE was.state = 'released' OR `+ofMerchant("was.merchant", "excluded.merchant")+`
+			AND (was.upstream = excluded.upstream
+				OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout))
+		RETURNING `+ownerColumns, partner, bill, upstream, now, end, merchant)
 	if recorded {
 		return o
 	}
@@ -298,7 +324,9 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) 
 	if !known {
 		q.fail(ErrNotFound)
 	}
-	q.refuse(ErrOtherOwner)
+	if !o.OfOther(merchant) {
+		q.refuse(ErrOtherOwner)
+	}
 	return o
 }
 
@@ -309,6 +337,7 @@ func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Own
 		o := value[Owner](q, `
 			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
 				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, tried, ends, ended,
+				coalesce(merchant, ''),
 				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
 			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
 		if o.State == "" {
@@ -337,5 +366,6 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 const (
 	createDigits = 16 // of the token of a create, which is 17 characters of creates
 	// ownerColumns are the columns of an Owner.
-	ownerColumns = "partner, bill, upstream, state, length(creates) / 17, uncertain, changed, tried, ends, ended, 0"
+	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed, tried, ends, ended,
+		merchant, 0`
 )

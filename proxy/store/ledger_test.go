@@ -97,10 +97,10 @@ func TestTransitions(t *testing.T) {
 				switch what {
 				case "own":
 					var c store.Create
-					c, err = s.Own(t.Context(), partnerOne, bill, which, noon, time.Time{})
+					c, err = s.Own(t.Context(), partnerOne, bill, which, noon, time.Time{}, "")
 					creates, o = append(creates, c), c.Owner
 				case "found":
-					o, err = s.Found(t.Context(), partnerOne, bill, which, noon)
+					o, err = s.Found(t.Context(), partnerOne, bill, which, noon, "")
 				default:
 					o, err = s.Complete(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
 				}

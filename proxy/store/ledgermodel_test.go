@@ -50,8 +50,13 @@ func (l *ledger) bill(t *rapid.T) string {
 	return fmt.Sprint("b", rapid.IntRange(0, 2).Draw(t, "bill"))
 }
 
+// merchant is that of a call; "" if it names none.
+func (l *ledger) merchant(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "a", "a", "b", ""}).Draw(t, "merchant")
+}
+
 func (l *ledger) own(t *rapid.T) {
-	bill, backend := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend")
+	bill, backend, merchant := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend"), l.merchant(t)
 	var until time.Time
 	if rapid.IntRange(0, 3).Draw(t, "has an end") == 0 {
 		until = l.now.Add(time.Duration(rapid.IntRange(-5, 60).Draw(t, "ends")) * time.Second)
@@ -61,8 +66,8 @@ func (l *ledger) own(t *rapid.T) {
 		end = l.now.Add(365 * 24 * time.Hour) // estimated
 	}
 	row, ok := l.rows[bill]
-	if at, denied := l.denied[bill]; ok && row.State != store.Owned && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
+	if at, denied := l.denied[bill]; ok && (row.State != store.Owned || row.OfOther(merchant)) && denied && !at.Before(l.now) {
+		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
 		l.check(err, store.ErrDenied)
 		return
 	}
@@ -72,12 +77,12 @@ func (l *ledger) own(t *rapid.T) {
 				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
 			}
 		}
-		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end}
+		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end, Merchant: merchant}
 	} else if row.Ends.Before(end) {
 		row.Ends = end
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until)
+	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
@@ -159,32 +164,32 @@ func (l *ledger) find(t *rapid.T) {
 	if !l.there[backend][bill] {
 		t.Skip("it is not there")
 	}
-	row := l.rows[bill]
-	if row.State != store.Owned {
+	row, merchant := l.rows[bill], l.merchant(t)
+	if row.State != store.Owned && !row.OfOther(merchant) {
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now)
+	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now, merchant)
 	l.check(err, nil)
 	equal(t, o, row, "Found")
 }
 
 // deny records the answer "no such bill", unless a recent create may still create the bill.
 func (l *ledger) deny(t *rapid.T) {
-	bill := l.bill(t)
+	bill, merchant := l.bill(t), l.merchant(t)
 	since := l.now.Add(-time.Duration(rapid.IntRange(0, 40).Draw(t, "young")) * time.Second)
 	row, ok := l.rows[bill]
 	want := error(nil)
 	switch {
 	case !ok:
-		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC()}
+		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC(), Merchant: merchant}
 	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
 		want = store.ErrCreateInProgress
 	}
-	if want == nil && row.State != store.Owned {
+	if want == nil && (row.State != store.Owned || row.OfOther(merchant)) {
 		l.denied[bill] = l.now
 	}
-	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since)
+	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since, merchant)
 	l.check(err, want)
 	equal(t, o, row, "Deny")
 	l.rows[bill] = row
@@ -197,8 +202,12 @@ func (l *ledger) mistake(t *rapid.T) {
 		t.Skip("it can be anywhere")
 	}
 	backend := backends[1-slices.Index(backends, row.Upstream)]
-	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now)
-	l.check(err, store.ErrOtherOwner)
+	merchant, want := l.merchant(t), store.ErrOtherOwner
+	if row.OfOther(merchant) {
+		want = nil
+	}
+	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now, merchant)
+	l.check(err, want)
 	equal(t, o, row, "Found")
 }
 
@@ -306,7 +315,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{})
+					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{}, "")
 					if err != nil {
 						t.Error(err)
 						return

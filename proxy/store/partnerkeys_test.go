@@ -26,7 +26,7 @@ func joined(have, more []byte) ([]byte, error) { return slices.Concat(have, more
 // ownBill records a bill, with the outcome of its create; with "" the create stays open.
 func ownBill(t testing.TB, s *store.Store, id partner.ID, bill, upstream string, outcome store.Outcome) {
 	t.Helper()
-	c, err := s.Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour))
+	c, err := s.Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour), "")
 	must(t, err)
 	if outcome != "" {
 		works(t)(s.Complete(t.Context(), c, outcome, noon))
@@ -78,8 +78,8 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
 		// That there was no such bill is known of both: what is later counts.
 		for i, id := range []partner.ID{firstKey, secondKey} {
-			works(t)(s.Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon))
-			works(t)(s.Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon))
+			works(t)(s.Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon, ""))
+			works(t)(s.Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon, ""))
 		}
 		bills, err := s.CheckKey(ctx, twoKeys)
 		must(t, err)
@@ -162,9 +162,9 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 			t.Fatal("the second gateway knows the key")
 		}
 		ctx := t.Context()
-		_, owned := late.Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour))
-		_, found := late.Found(ctx, secondKey, "b1", "new", noon)
-		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon)
+		_, owned := late.Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour), "")
+		_, found := late.Found(ctx, secondKey, "b1", "new", noon, "")
+		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon, "")
 		for _, err := range []error{owned, found, denied, late.Change(ctx, store.Change{Action: store.Assigned, Partner: secondKey, Subject: "b1", To: "new", By: "kim", At: noon})} {
 			fails(t, store.ErrFurtherKey)(err)
 		}
@@ -192,7 +192,7 @@ func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
 		ownBill(t, s, secondKey, "b1", "old", store.Succeeded)
 		destroyed := store.Reading{Finding: "destroyed", State: "D", At: noon.Add(time.Minute)}
 		must(t, s.RecordRead(t.Context(), secondKey, "b1", "old", "", destroyed, noon, true))
-		c, err := s.Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour))
+		c, err := s.Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
 		must(t, err)
 		addKey(t, s)
 		works(t)(s.Complete(t.Context(), c, store.Succeeded, noon.Add(3*time.Minute)))
@@ -215,7 +215,7 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 			recording.Go(func() {
 				for i := 0; ; i++ {
 					bill := fmt.Sprintf("b%d-%d", worker, i%1000) // at most 5,000 bills can become those of another partner
-					c, err := late.Own(t.Context(), secondKey, bill, "old", noon, noon.Add(time.Hour))
+					c, err := late.Own(t.Context(), secondKey, bill, "old", noon, noon.Add(time.Hour), "")
 					if errors.Is(err, store.ErrFurtherKey) {
 						return
 					}
@@ -347,7 +347,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 					works(t)(s.Bind(t.Context(), keyAddress(id, bill)))
 				})
 				calling.Go(func() {
-					if _, err := s.Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}); err != nil {
+					if _, err := s.Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}, ""); err != nil {
 						t.Error(err)
 					}
 				})

@@ -34,7 +34,7 @@ func ownTogether(t *testing.T, s *store.Store, url string, bills, upstreams []st
 	var calling sync.WaitGroup
 	for i := range bills {
 		calling.Go(func() {
-			results[i].Create, results[i].err = s.Own(t.Context(), partnerOne, bills[i], upstreams[i], noon, time.Time{})
+			results[i].Create, results[i].err = s.Own(t.Context(), partnerOne, bills[i], upstreams[i], noon, time.Time{}, "")
 		})
 		if !postgres { // in this order
 			proxytest.Eventually(t, func() bool { return s.Waiting() == i+1 }, nil)
@@ -121,7 +121,7 @@ func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := s.Own(ctx, partnerOne, "locked", "new", noon, time.Time{})
+		_, err := s.Own(ctx, partnerOne, "locked", "new", noon, time.Time{}, "")
 		left <- err
 	}()
 	equal(t, own(t, s, "free", "new").Upstream, "new", "the owner of the other bill")
@@ -149,7 +149,7 @@ func TestKilledConnectionInABatch(t *testing.T) {
 	var calling sync.WaitGroup
 	for n := range 3 {
 		calling.Go(func() {
-			fails(t, "", n+1)(s.Own(t.Context(), partnerOne, fmt.Sprint("b", n+1), "new", noon, time.Time{}))
+			fails(t, "", n+1)(s.Own(t.Context(), partnerOne, fmt.Sprint("b", n+1), "new", noon, time.Time{}, ""))
 		})
 	}
 	proxytest.Eventually(t, func() bool { return waits(t, watch, victim) }, nil)
@@ -179,7 +179,7 @@ func TestBatchesOfReplicas(t *testing.T) {
 			calling.Go(func() {
 				for _, b := range rand.New(rand.NewPCG(uint64(i), uint64(n))).Perm(bills) {
 					bill := fmt.Sprint("b", b)
-					c, err := s.Own(t.Context(), partnerOne, bill, fmt.Sprint("u", i), noon, time.Time{})
+					c, err := s.Own(t.Context(), partnerOne, bill, fmt.Sprint("u", i), noon, time.Time{}, "")
 					if err != nil {
 						t.Error(err)
 						return

@@ -305,7 +305,7 @@ func TestPingFollowsTheWritesOfCalls(t *testing.T) {
 	run(t, raw(t, url), `CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$ LANGUAGE plpgsql`,
 		"CREATE TRIGGER full_disk BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.partner <> '') EXECUTE FUNCTION full_disk()")
 	for n := range 4 {
-		fails(t, "", "a create was recorded")(s.Own(t.Context(), partnerOne, fmt.Sprint("full-", n), "new", time.Now(), time.Time{}))
+		fails(t, "", "a create was recorded")(s.Own(t.Context(), partnerOne, fmt.Sprint("full-", n), "new", time.Now(), time.Time{}, ""))
 	}
 	fails(t, "no space left", "Ping")(s.Ping(t.Context()))
 	run(t, raw(t, url), "DROP TRIGGER full_disk ON billbridge_owners")

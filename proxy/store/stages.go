@@ -379,7 +379,7 @@ func (s *Store) assign(q tx, c *Change) {
 			tried, ends, estimated)
 		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
 		ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned',
-			changed = excluded.changed,
+			changed = excluded.changed, merchant = '', -- the decision holds for all merchants
 			ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
 			estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
 			ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,

@@ -94,7 +94,7 @@ func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	for name, do := range map[string]func() error{
 		"Seen": func() error { return s.Seen(t.Context(), partnerOne, noon.Add(time.Hour)) },
 		"Found": func() error {
-			_, err := s.Found(t.Context(), partnerOne, "b", "old", noon)
+			_, err := s.Found(t.Context(), partnerOne, "b", "old", noon, "")
 			return err
 		},
 	} {

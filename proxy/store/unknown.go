@@ -77,16 +77,17 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
 	return s.update(ctx, "recording interrupted creates", func(q tx) {
 		q.exec(`
-			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
-				next_read)
-			SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), $2, '', '', $3
+			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, merchant, finding, state,
+				amount, next_read)
+			SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), merchant, $2, '', '', $3
 			FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
 				AND coalesce(tried, changed) < $1 AND NOT EXISTS (
 					SELECT 1 FROM billbridge_unknown u WHERE u.partner = o.partner AND u.bill = o.bill
 						AND u.operation = 'bill.create' AND u.at >= coalesce(o.tried, o.changed))
 			ORDER BY partner, bill
 			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
-				at = excluded.at, member = '', merchant = '', finding = excluded.finding, state = '', amount = '',
+				at = excluded.at, member = '', merchant = excluded.merchant, finding = excluded.finding, state = '',
+				amount = '',
 				read_at = NULL, read_by = '', reads = 0, next_read = excluded.next_read, resolved = NULL`,
 			s.stamp(before), finding, s.stamp(next))
 	})
@@ -97,8 +98,9 @@ func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding
 // is destroyed or cancelled, which is final: all its outcomes are resolved, and an owned bill does not count as open
 // any more.
 //
-// A read that showed no bill resolves only creates, and only if the bill has no owner and the create named the
-// merchant of the read: another merchant does not have the bill either.
+// A read shows the bill of its merchant, and another merchant can have a bill with the same id: rows of other merchants
+// stay as they are. A read that showed no bill resolves only creates, and only if that bill has no owner and the create
+// named the merchant of the read.
 func (s *Store) RecordRead(
 	ctx context.Context, partner partner.ID, bill, upstream, merchant string, r Reading, resolves time.Time,
 	ended bool,
@@ -115,15 +117,17 @@ func (s *Store) RecordRead(
 			q.exec(`
 				UPDATE billbridge_owners SET ended = $4
 				WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
-					AND tried <= $4`, partner, bill, upstream, r.At)
+					AND tried <= $4 AND `+ofMerchant("merchant", "$5"),
+				partner, bill, upstream, r.At, storedName(merchant))
 		}
 		q.exec(`
 			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7, read_by = $8,
 				resolved = CASE WHEN at <= $9 AND ($5 <> '' OR operation = 'bill.create' AND merchant = $10
-					AND request <> '' AND NOT EXISTS ( -- without a request the merchant is not known
-					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))
+					AND request <> '' AND NOT EXISTS ( -- without a request it can be that of another create
+					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'
+						AND `+ofMerchant("o.merchant", "$10")+`))
 					THEN CAST($7 AS BIGINT) END
-			WHERE partner = $1 AND bill = $2 AND upstream = $3 AND resolved IS NULL`,
+			WHERE partner = $1 AND bill = $2 AND upstream = $3 AND resolved IS NULL AND `+ofMerchant("merchant", "$10"),
 			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At, r.By, resolves,
 			storedName(merchant))
 	})
@@ -268,7 +272,7 @@ func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBi
 	return s.listBills(ctx, f, `
 		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state,
 			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
-			o.changed, o.tried, o.ends, o.ended, 1 AS unknown,
+			o.changed, o.tried, o.ends, o.ended, coalesce(o.merchant, '') AS of_merchant, 1 AS unknown,
 			d.partner AS of_partner, d.bill AS of_bill, d.operation, '' AS target, d.request, d.at, '' AS member,
 			'' AS merchant, 'at both backends' AS finding, '' AS shown, '' AS amount, d.at AS read_at, '' AS read_by,
 			0 AS reads, NULL AS next_read, NULL AS resolved
@@ -311,8 +315,8 @@ type ListedBill struct {
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT partner, bill, upstream, state, length(creates) / 17 AS creates, uncertain, changed,
-			coalesce(tried, changed) AS tried, ends, ended, 0 AS unknown, '' AS of_partner, '' AS of_bill,
-			'' AS operation, '' AS target, '' AS request, NULL AS at, '' AS member, '' AS merchant, '' AS finding,
+			coalesce(tried, changed) AS tried, ends, ended, merchant AS of_merchant, 0 AS unknown, '' AS of_partner,
+			'' AS of_bill, '' AS operation, '' AS target, '' AS request, NULL AS at, '' AS member, '' AS merchant, '' AS finding,
 			'' AS shown, '' AS amount, NULL AS read_at, '' AS read_by, 0 AS reads, NULL AS next_read, NULL AS resolved
 		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
@@ -347,7 +351,8 @@ func (s *Store) UnknownOutcomes(
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
 			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
-			o.changed, o.tried, o.ends, o.ended, 1 AS unknown, u.partner AS of_partner, u.bill AS of_bill,
+			o.changed, o.tried, o.ends, o.ended, coalesce(o.merchant, '') AS of_merchant, 1 AS unknown,
+			u.partner AS of_partner, u.bill AS of_bill,
 			u.operation, u.upstream AS target, u.request, u.at, u.member, u.merchant, u.finding, u.state AS shown,
 			u.amount, u.read_at, u.read_by, u.reads, u.next_read, u.resolved
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill

@@ -10,7 +10,7 @@ import (
 // made records an owned bill at an upstream.
 func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
 	t.Helper()
-	c, err := s.Own(t.Context(), partnerOne, bill, upstream, at, until)
+	c, err := s.Own(t.Context(), partnerOne, bill, upstream, at, until, "")
 	must(t, err)
 	works(t)(s.Complete(t.Context(), c, store.Succeeded, at))
 }

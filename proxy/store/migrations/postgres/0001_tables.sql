@@ -136,6 +136,7 @@ CREATE TABLE billbridge_owners (
 	ended     BIGINT,
 	ends      BIGINT NOT NULL,
 	estimated BIGINT NOT NULL DEFAULT 0,
+	merchant  TEXT COLLATE "C" NOT NULL DEFAULT '',
 	PRIMARY KEY (partner, bill),
 	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);

@@ -137,6 +137,7 @@ CREATE TABLE billbridge_owners (
 	ended     INTEGER,                    -- when the bill was seen destroyed or cancelled; NULL: it may be open
 	ends      INTEGER NOT NULL,           -- a sweep removes the row some time after this
 	estimated INTEGER NOT NULL DEFAULT 0, -- 1 when no caller said when the bill ends: ends is an estimate
+	merchant  TEXT NOT NULL DEFAULT '',   -- of the call that recorded it; '' if it is not known, or for all merchants
 	PRIMARY KEY (partner, bill),
 	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
 ) STRICT, WITHOUT ROWID;

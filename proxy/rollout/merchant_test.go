@@ -1,0 +1,254 @@
+package rollout_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// Two merchants of one partner.
+const (
+	shopA = "shop a"
+	shopB = "shop b"
+)
+
+// newMerchants has two backends that hide a bill from all merchants but its own; bills has it by upstream.
+func newMerchants(t *testing.T, stage rollout.Stage, bills map[string]string) (
+	*crossroads, func(operation, merchant string) (rollout.Route, error),
+) {
+	t.Helper()
+	d := newCrossroads(t, stage)
+	return d, func(operation, merchant string) (rollout.Route, error) {
+		d.now = d.now.Add(time.Second)
+		call := rollout.Call{
+			Operation: operation, Creates: operation == "bill.create", Writes: operation != "bill.read", Partner: someone,
+			Bill: bill, Merchant: merchant,
+		}
+		return d.Route(t.Context(), call, func(_ context.Context, upstream string) rollout.ProbeResult {
+			if bills[upstream] == merchant {
+				return rollout.Present
+			}
+			return d.ask(t.Context(), upstream)
+		})
+	}
+}
+
+// The old backend has a bill of one merchant, which the ledger does not know, and hides it from another merchant, whose
+// bill with the same id is created at the new backend. All calls about the first bill reach the old backend.
+func TestRefundIsNotDeniedBecauseOfARowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{"old": shopA}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	created, err := route("bill.create", shopB)
+	if err != nil || created.Upstream != "new" {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if err := d.Complete(t.Context(), created, store.Succeeded); err != nil {
+		t.Fatal(err)
+	}
+	bills["new"] = shopB
+	// In drained, the old backend is not asked about bills that only it knows.
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageCanary, rollout.StageNew} {
+		d.stage(stage)
+		for _, operation := range []string{"bill.read", "bill.cancel", "bill.destroy", "bill.create"} {
+			if r, err := route(operation, shopA); err != nil || r.Upstream != "old" || r.Answered {
+				t.Errorf("%s: %s of the first merchant: %+v, %v", stage, operation, r, err)
+			}
+			d.asked = nil
+			for _, merchant := range []string{shopB, ""} {
+				r, err := route(operation, merchant)
+				if err != nil || r.Upstream != "new" || r.Reason != "owner" && operation != "bill.create" || len(d.asked) > 0 && operation != "bill.create" {
+					t.Errorf("%s: %s of merchant %q: %+v, %v, asked %v", stage, operation, merchant, r, err, d.asked)
+				}
+			}
+		}
+	}
+	if row, err := d.store.Owner(t.Context(), someone, bill); err != nil || row.Upstream != "new" || row.State != store.Owned {
+		t.Errorf("the ledger has %+v, %v", row, err)
+	}
+}
+
+// A row of another merchant decides nothing about a read or a write: both backends are probed, as if there were no row.
+// In drained the old backend is probed only if the row is there. The row stays as it is.
+func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageCanary, rollout.StageNew, rollout.StageDrained} {
+		for _, owner := range []string{"old", "new"} {
+			d, free := newCrossroads(t, rollout.Stage(owner)), newCrossroads(t, stage)
+			if stage == rollout.StageDrained && owner == "old" {
+				free.stage(rollout.StageNew)
+			}
+			bills := map[string]store.Outcome{}
+			for says := range 16 {
+				for _, outcome := range []store.Outcome{store.Succeeded, store.Unknown} {
+					for _, writes := range []bool{false, true} {
+						bills[fmt.Sprintf("%d %d %v %s", says/4, says%4, writes, outcome)] = outcome
+					}
+				}
+			}
+			for id, outcome := range bills {
+				create := rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Merchant: shopB}
+				created, err := d.Route(t.Context(), create, d.ask)
+				if err != nil || created.Upstream != owner || d.Complete(t.Context(), created, outcome) != nil {
+					t.Fatalf("%+v, %v", created, err)
+				}
+			}
+			d.stage(stage)
+			d.now = d.now.Add(time.Hour) // no create is under way any more
+			for id := range bills {
+				var says [2]rollout.ProbeResult
+				call := rollout.Call{Operation: "bill.destroy", Partner: someone, Bill: id, Merchant: shopA}
+				if _, err := fmt.Sscan(id, &says[0], &says[1], &call.Writes); err != nil {
+					t.Fatal(err)
+				}
+				routed := func(d *crossroads) string {
+					d.says, d.asked = map[string]rollout.ProbeResult{"old": says[0], "new": says[1]}, nil
+					r, err := d.Route(t.Context(), call, d.ask)
+					return fmt.Sprint(r.Upstream, r.Reason, r.Answered, r.OnlyIfFound, r.Deniable, len(d.asked), err)
+				}
+				before, _ := d.store.Owner(t.Context(), someone, id)
+				if got, want := routed(d), routed(free); got != want {
+					t.Errorf("stage %s, row at %s, %s: %s, want %s", stage, owner, id, got, want)
+				}
+				if after, err := d.store.Owner(t.Context(), someone, id); err != nil || after != before {
+					t.Errorf("stage %s, %s: the row is %+v, %v, want %+v", stage, id, after, err, before)
+				}
+			}
+		}
+	}
+}
+
+// A create goes to the backend of a row of another merchant, as the id is used there, unless the other backend shows a
+// bill of this merchant.
+func TestCreateBesideARowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		stage     rollout.Stage
+		owner     string
+		old       rollout.ProbeResult
+		upstream  string
+		refusedAs string
+		asked     int
+	}{
+		{rollout.StageOld, "new", rollout.Present, "old", "", 1},
+		{rollout.StageOld, "new", rollout.Absent, "new", "", 1},
+		{rollout.StageOld, "new", rollout.Unclear, "", "unclear", 1},
+		{rollout.StageNew, "new", rollout.Present, "old", "", 1},
+		{rollout.StageNew, "new", rollout.Absent, "new", "", 1},
+		{rollout.StageNew, "new", rollout.Unclear, "", "unclear", 1},
+		{rollout.StageNew, "new", rollout.Refusing, "", "barred", 2},
+		{rollout.StageDrained, "new", rollout.Unclear, "new", "", 0},
+		// The new backend has only bills of the ledger.
+		{rollout.StageOld, "old", rollout.Unclear, "old", "", 0},
+		{rollout.StageDrained, "old", rollout.Unclear, "old", "", 0},
+	} {
+		d := newCrossroads(t, rollout.Stage(row.owner))
+		create := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill, Merchant: shopB}
+		first, err := d.Route(t.Context(), create, d.ask)
+		if err != nil || first.Upstream != row.owner || d.Complete(t.Context(), first, store.Succeeded) != nil {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		d.stage(row.stage)
+		d.says["old"], d.asked = row.old, nil
+		create.Merchant = shopA
+		got, err := d.Route(t.Context(), create, d.ask)
+		if got.Upstream != row.upstream || row.refusedAs != "" != refusedFor(err, row.refusedAs) || len(d.asked) != row.asked {
+			t.Errorf("%+v: %+v, %v, asked %v", row, got, err, d.asked)
+		}
+		if err := d.Complete(t.Context(), got, store.Refused); err != nil {
+			t.Error(err)
+		}
+		if after, err := d.store.Owner(t.Context(), someone, bill); err != nil || after.Upstream != row.owner || after.Merchant != shopB ||
+			after.State != store.Owned || after.Open != 0 {
+			t.Errorf("%+v: the row is %+v, %v", row, after, err)
+		}
+	}
+}
+
+// While both backends are probed for a bill of one merchant, a bill of another merchant with the same id gets an owner.
+// The first bill is where it was found.
+func TestRowOfAnotherMerchantRecordedDuringAProbe(t *testing.T) {
+	t.Parallel()
+	for _, creates := range []bool{false, true} {
+		d := newCrossroads(t, rollout.StageNew)
+		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
+		route, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+			if upstream == "new" {
+				return rollout.Absent
+			}
+			c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), shopB)
+			if err == nil {
+				_, err = d.store.Complete(ctx, c, store.Succeeded, d.now)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return rollout.Present
+		})
+		if err != nil || route.Upstream != "old" {
+			t.Errorf("creates %v: %+v, %v", creates, route, err)
+		}
+	}
+}
+
+// R44: "no such bill" for a merchant is true although the ledger has a bill of another merchant: a create that arrived
+// before is not sent. Creates of the other merchant are.
+func TestR44_NoSuchBillOfAMerchantBesideABillOfAnother(t *testing.T) {
+	t.Parallel()
+	d, route := newMerchants(t, rollout.StageNew, map[string]string{"new": shopB})
+	created, err := route("bill.create", shopB)
+	if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	before := d.now
+	if r, err := route("bill.read", shopA); err != nil || !r.Answered {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for merchant, denied := range map[string]bool{shopA: true, shopB: false} {
+		create := rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill, Merchant: merchant, Arrived: before}
+		if r, err := d.Route(t.Context(), create, d.ask); refusedFor(err, "denied") != denied || !denied && err != nil {
+			t.Errorf("%s: %+v, %v", merchant, r, err)
+		}
+	}
+}
+
+// What a read shows of a bill of one merchant says nothing about that of another merchant with the same id: neither that
+// it has ended, nor how a write of it ended.
+func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
+	t.Parallel()
+	d, route := newMerchants(t, rollout.StageOld, nil)
+	created, err := route("bill.create", shopA)
+	call := rollout.Call{Operation: "bill.cancel", Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
+	if err != nil || d.Complete(t.Context(), created, store.Succeeded) != nil || d.RecordUnknown(t.Context(), call, created, nil) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	d.now = d.now.Add(time.Hour)
+	shows := func(merchant string) store.Owner {
+		t.Helper()
+		read := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: merchant}
+		if err := d.RecordProbe(t.Context(), someone, bill, "old", read, d.now); err != nil {
+			t.Fatal(err)
+		}
+		row, err := d.store.Owner(t.Context(), someone, bill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	if row := shows(shopB); !row.Ended.IsZero() || !row.Unknown {
+		t.Errorf("after a read of another merchant: %+v", row)
+	}
+	if row := shows(shopA); row.Ended.IsZero() || row.Unknown {
+		t.Errorf("after a read of its merchant: %+v", row)
+	}
+	if err := d.RecordEnd(t.Context(), rollout.Call{Partner: someone, Bill: bill, Merchant: shopB, Until: d.now.Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := d.store.Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
+		t.Errorf("a call of another merchant moved its end: %+v, %v", row, err)
+	}
+}
