@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -26,22 +27,23 @@ func (o *Operator) effect(ctx context.Context, decided store.Rollout, m rollout.
 	if m.To.Stage != rollout.StageCanary {
 		return nil
 	}
-	counts, known := o.countsFor(ctx, store.AllPartners.Of(m.Partner))
-	if !known {
+	counted, known := o.countsFor(ctx, store.AllPartners.Of(m.Partner))
+	missing := counted.Missing(func(id partner.ID) bool { return m.Concerns(decided, id) })
+	if !known || missing != nil {
 		return nil
 	}
-	return o.estimate(decided, m, counts)
+	return o.estimate(decided, m, counted.Counts)
 }
 
 // countsFor returns what was counted of the partners of a range, for estimates.
-func (o *Operator) countsFor(ctx context.Context, in store.Range) (counts []evidence.Count, known bool) {
+func (o *Operator) countsFor(ctx context.Context, in store.Range) (counted evidence.Snapshot, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/2)
 	defer cancel()
 	counted, err := o.Rollout.Counts().OfAllTables(ctx, in)
 	if err != nil {
 		o.Logger.Error("the effect of a percentage could not be estimated", "error", err.Error())
 	}
-	return counted.Counts, err == nil
+	return counted, err == nil
 }
 
 // estimate estimates the effect of a percentage by counts.

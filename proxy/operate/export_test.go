@@ -22,7 +22,7 @@ type Waves struct{ waves }
 
 // NewWaves returns a gateway that makes the steps of waves.
 func NewWaves(o *Operator) *Waves {
-	return &Waves{waves{Operator: o, next: map[string]time.Time{}, unread: map[string]string{}}}
+	return &Waves{waves{Operator: o, next: map[string]time.Time{}}}
 }
 
 // Step makes the steps that can be made now.

@@ -220,13 +220,15 @@ func (o *Operator) partnerStatuses(
 	if !slices.ContainsFunc(all, isCanary) {
 		return all, uncounted, nil
 	}
-	counts, known := o.countsFor(ctx, in) // once: there may be thousands of partners
+	counted, known := o.countsFor(ctx, in) // once: there may be thousands of partners
 	byPartner := map[partner.ID][]evidence.Count{}
-	for _, c := range counts {
+	for _, c := range counted.Counts {
 		byPartner[c.Partner] = append(byPartner[c.Partner], c)
 	}
 	for i := range all {
-		if one := &all[i]; known && isCanary(*one) {
+		one := &all[i]
+		missing := counted.Missing(func(id partner.ID) bool { return id == one.ID })
+		if known && missing == nil && isCanary(*one) {
 			one.Effect = o.estimate(decided, rollout.Move{Partner: one.ID, To: one.position()}, byPartner[one.ID])
 		}
 	}

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +21,7 @@ const (
 // decided, so that it is made once, and none is made after a person's pause.
 type waves struct {
 	*Operator
-	next   map[string]time.Time // by wave: when it is looked at again
-	unread map[string]string    // by wave: the last line of the log about partners whose evidence cannot be read
+	next map[string]time.Time // by wave: when it is looked at again
 	// of the rollout, from before the waves were read, or after the last step of this gateway
 	revision int64
 }
@@ -33,7 +31,7 @@ func (o *Operator) RunWaves(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil {
 		return
 	}
-	w := &waves{Operator: o, next: map[string]time.Time{}, unread: map[string]string{}}
+	w := &waves{Operator: o, next: map[string]time.Time{}}
 	rollout.Every(ctx, waveEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
 }
 
@@ -69,7 +67,6 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 	if err != nil {
 		return err
 	}
-	w.tellUnread(view)
 	current := view.Revision == w.revision // else one and partners may be of before a change, such as a person's pause
 	moved := false
 	if current {
@@ -98,23 +95,6 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 func (w *waves) end(ctx context.Context, one store.Wave, state store.WaveState, why evidence.Note) error {
 	to := store.Wave{Name: one.Name, State: state, By: wave.ByWave(one.Name), Why: why.Stored()}
 	return ignoreState(w.setWave(ctx, to, one.State))
-}
-
-// tellUnread logs once which partners of a wave are held up because their evidence cannot be read.
-func (w *waves) tellUnread(v wave.View) {
-	var names []string
-	var first error
-	for _, r := range v.Rows {
-		if r.Unread != nil {
-			names, first = append(names, r.Partner.Short()), cmp.Or(first, r.Unread)
-		}
-	}
-	is := fmt.Sprint(names)
-	if is != w.unread[v.Name] && first != nil {
-		w.Logger.Error("the evidence of partners of a wave cannot be read: it makes no step forward with them",
-			"wave", v.Name, "partners", cut(is), "first", first.Error())
-	}
-	w.unread[v.Name] = is
 }
 
 // make makes a step. If the rollout has changed since it was decided, nothing is done: the wave is looked at again.

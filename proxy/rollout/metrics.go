@@ -2,6 +2,8 @@ package rollout
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -102,11 +104,35 @@ func (m *metrics) timed(operation string) func() {
 // CountRead counts a read that the gateway made of a bill whose write has an unknown outcome.
 func (r *Router) CountRead(shown string) { r.metrics.reads.WithLabelValues(shown).Inc() }
 
-// SetGauges sets the gauges. Each replica has those of all partners.
+// SetGauges sets the gauges. Each replica has those of all partners. An error of some leaves no others out.
 func (r *Router) SetGauges(ctx context.Context) error {
+	if r.store == nil {
+		r.setStages(store.Rollout{}, nil)
+		return r.setVerdicts(ctx)
+	}
+	decided, err := r.store.Rollout(ctx)
+	seen, unread := r.store.SeenPartners(ctx, store.AllPartners)
+	if err = errors.Join(err, unread); err == nil {
+		r.setStages(decided, seen)
+	}
+	return errors.Join(err, r.setUnknown(ctx), r.setVerdicts(ctx))
+}
+
+// setVerdicts sets the gauge of the verdicts. The log has once that counts of partners cannot be read.
+func (r *Router) setVerdicts(ctx context.Context) error {
 	counted, err := r.counts.Of(ctx, "")
 	if err != nil {
 		return err
+	}
+	var texts []string
+	for _, one := range counted.Unread {
+		texts = append(texts, one.Err.Error())
+	}
+	const most = 10 // of a line
+	unread := strings.Join(texts[:min(len(texts), most)], "; ")
+	if was := r.unread.Swap(&unread); unread != "" && (was == nil || *was != unread) {
+		r.log.Error("counts of partners cannot be read: they get no later stage before a reset",
+			"number", len(texts), "first", unread)
 	}
 	ruled, failed := map[evidence.Ruling]float64{}, []evidence.Verdict{}
 	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
@@ -116,24 +142,25 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		}
 	}
 	r.failed.Store(&failed)
-	var decided store.Rollout
-	var seen []store.SeenPartner
-	if r.store != nil {
-		if decided, err = r.store.Rollout(ctx); err != nil {
-			return err
-		}
-		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
-			return err
-		}
-		s, now := r.current.Load(), r.now()
-		unknown, err := r.store.CountUnknown(ctx, "", s.UnclearBefore(now), s.ReadsDue(now))
-		if err != nil {
-			return err
-		}
-		r.unclear.Store(int64(unknown.Unclear))
-		r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown.All))
-		r.metrics.unknown.WithLabelValues("unclear").Set(float64(unknown.Unclear))
+	set(r.metrics.verdicts, evidence.Rulings, ruled)
+	return nil
+}
+
+// setUnknown sets the gauges of writes with an unknown outcome.
+func (r *Router) setUnknown(ctx context.Context) error {
+	s, now := r.current.Load(), r.now()
+	unknown, err := r.store.CountUnknown(ctx, "", s.UnclearBefore(now), s.ReadsDue(now))
+	if err != nil {
+		return err
 	}
+	r.unclear.Store(int64(unknown.Unclear))
+	r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown.All))
+	r.metrics.unknown.WithLabelValues("unclear").Set(float64(unknown.Unclear))
+	return nil
+}
+
+// setStages sets the gauges of the kill switch and of the stages of partners.
+func (r *Router) setStages(decided store.Rollout, seen []store.SeenPartner) {
 	partners := map[partner.ID]bool{}
 	for _, one := range seen {
 		partners[one.Partner] = true
@@ -148,6 +175,4 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		staged[at(id).Stage]++
 	}
 	set(r.metrics.partners, Stages, staged)
-	set(r.metrics.verdicts, evidence.Rulings, ruled)
-	return nil
 }

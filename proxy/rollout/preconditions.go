@@ -98,19 +98,19 @@ func (f *Facts) Against(m Move) (all []BlockingReason) {
 		f.unsettled, f.undrained, f.unproven, f.atBackends,
 	} {
 		found, err := check(m)
-		if err != nil {
-			found = unchecked(err)
-		}
 		all = append(all, found...)
+		if err != nil {
+			all = append(all, unchecked(err)...)
+		}
 	}
 	return all
 }
 
-// own returns the verdicts of a partner.
+// own returns the verdicts of a partner, with an error those that are known.
 func (f *Facts) own(id partner.ID) ([]evidence.Verdict, error) {
 	by, err := f.verdicts()
 	counted, _ := f.Counted() // the error is that of the verdicts
-	return by[id], cmp.Or(err, counted.Unread[id])
+	return by[id], cmp.Or(err, counted.Missing(func(other partner.ID) bool { return other == id }))
 }
 
 // Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:
@@ -119,8 +119,7 @@ func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
 	if !m.advances() {
 		return ""
 	}
-	by, _ := f.verdicts() // an error is a reason
-	own := by[m.Partner]
+	own, err := f.own(m.Partner) // an error is a reason
 	needed := m.needed(own)
 	r = evidence.Together(slices.DeleteFunc(slices.Clone(own), func(v evidence.Verdict) bool {
 		return v.Ruling != evidence.Fail && !needed(v)
@@ -128,7 +127,7 @@ func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
 	lacking := slices.ContainsFunc(reasons, func(reason BlockingReason) bool {
 		return reason.Kind == Unproven || reason.Kind == Unpaid
 	})
-	if lacking && r != evidence.Fail {
+	if (lacking || err != nil) && r != evidence.Fail {
 		return evidence.Inconclusive
 	}
 	return r
@@ -209,13 +208,10 @@ func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 			open += b.Open()
 		}
 	}
-	switch {
-	case err != nil:
-		all = append(all, unchecked(err)...)
-	case open > 0:
+	if err == nil && open > 0 {
 		all = append(all, reasonsOf(Undrained, evidence.Say("open_bills", old, open))...)
 	}
-	return all, nil
+	return all, err
 }
 
 // unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
@@ -225,8 +221,10 @@ func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil
 	}
-	by, _ := f.verdicts()
-	if _, err := f.own(m.Partner); err != nil { // of all partners for the default: nothing is unread then
+	by, err := f.verdicts()
+	counted, _ := f.Counted() // the error is that of the verdicts
+	missing := counted.Missing(func(id partner.ID) bool { return m.Concerns(f.Decided, id) })
+	if err := cmp.Or(err, missing); err != nil {
 		return nil, err
 	}
 	partners := []partner.ID{m.Partner}
@@ -315,7 +313,7 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 // atBackends: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet
 // too, however rare it is. That of the partner itself is a FAIL of its own verdict. Also recent calls that cannot be
 // carried by the backend that will get more of them.
-func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
+func (f *Facts) atBackends(m Move) (all []BlockingReason, err error) {
 	before, after := m.From.percentage(), m.To.percentage()
 	if !m.advances() && before == after {
 		return nil, nil
@@ -323,11 +321,6 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 	counted, err := f.marked()
 	if err != nil {
 		return nil, err
-	}
-	for id, err := range counted.Unread { // it may have an exact field that differs
-		if m.advances() || m.Concerns(f.Decided, id) {
-			return nil, err
-		}
 	}
 	var money, lacking []evidence.Note
 	if m.advances() {
@@ -339,7 +332,10 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 		}
 		lacking = f.lacking(f.Settings, counted, backend, func(partner partner.ID) bool { return m.Concerns(f.Decided, partner) })
 	}
-	return append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...), nil
+	all = append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...)
+	return all, counted.Missing(func(id partner.ID) bool { // there may be an exact field that differs
+		return m.advances() || m.Concerns(f.Decided, id)
+	})
 }
 
 // money returns the exact fields that differ, but for those of one partner.
@@ -357,7 +353,8 @@ func (f *Facts) money(counted evidence.Snapshot, but partner.ID) (all []evidence
 	return all
 }
 
-// AgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
+// AgainstStop are the blocking reasons of the kill switch, with an error those that are known. It does not wait for
+// counts to be stored.
 func (r *Router) AgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -366,18 +363,19 @@ func (r *Router) AgainstStop(ctx context.Context, within time.Duration) (all []B
 		return nil, err
 	}
 	counted, err := r.counts.Marked(ctx)
-	if counted, err = counted.Whole(err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	s := r.Settings()
 	at := s.Positions(decided)
-	lacking := r.lacking(s, counted, evidence.Old, func(partner partner.ID) bool { return at(partner).percentage() > 0 })
+	moves := func(id partner.ID) bool { return at(id).percentage() > 0 }
+	lacking := r.lacking(s, counted, evidence.Old, moves)
 	all = reasonsOf(Uncarried, lacking...)
 	if !decided.Restored.At.IsZero() && s.Config.Bills == config.Separate {
 		restored := evidence.Say("restored", s.Backends[evidence.New], s.Backends[evidence.Old])
 		all = append(all, reasonsOf(FromStore, restored)...)
 	}
-	return all, nil
+	return all, counted.Missing(moves)
 }
 
 // AgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
@@ -398,7 +396,7 @@ func (r *Router) AgainstBegin(ctx context.Context) []BlockingReason {
 	return reasonsOf(AtNew, evidence.Say("bills_at_new", found, name))
 }
 
-// AgainstReset are the blocking reasons of a reset: verdicts that are FAIL.
+// AgainstReset are the blocking reasons of a reset: verdicts that are FAIL, and counts that cannot be read.
 func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
 	counted, err := r.counts.Of(ctx, partner)
 	if err != nil {
@@ -410,7 +408,11 @@ func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []Blockin
 			failed = append(failed, evidence.Say("of_partner", r.Settings().Label(v.Partner), v))
 		}
 	}
-	return reasonsOf(Unproven, failed...)
+	all := reasonsOf(Unproven, failed...)
+	for _, one := range counted.Unread {
+		all = append(all, unchecked(one.Err)...)
+	}
+	return all
 }
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry.

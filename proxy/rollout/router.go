@@ -66,6 +66,7 @@ type Router struct {
 	refused *config.Config                     // that of the start, if its default stage did not take effect; set by New alone
 	why     *Blocked                           // why it did not
 	failed  atomic.Pointer[[]evidence.Verdict] // those that are FAIL, as in the metrics; nil before
+	unread  atomic.Pointer[string]             // what the log said last of counts that cannot be read; nil before
 	unclear atomic.Int64                       // writes whose outcome an operator must look at, as in the metrics
 	settled sync.Map                           // partners whose settling period is over: partner.ID
 

@@ -49,16 +49,24 @@ type Snapshot struct {
 	Since  time.Time `json:"since"`
 	Counts []Count   `json:"counts"` // by partner, then operation
 	Lost   int       `json:"lost"`
-	// the partners of counts in the store that cannot be read, and why: what there is of these is not all
-	Unread map[partner.ID]error `json:"-"`
+	Unread []Unread  `json:"-"` // in the same order: what there is of these is not all
 }
 
-// Whole returns the snapshot, or an error if there are counts that cannot be read.
-func (s Snapshot) Whole(err error) (Snapshot, error) {
-	for _, unread := range s.Unread {
-		return Snapshot{}, cmp.Or(err, unread)
+// An Unread is a count in the store that cannot be read.
+type Unread struct {
+	Partner   partner.ID
+	Operation string
+	Err       error
+}
+
+// Missing returns why counts of the partners that are meant are missing, nil if none are.
+func (s Snapshot) Missing(meant func(partner.ID) bool) error {
+	for _, one := range s.Unread {
+		if meant(one.Partner) {
+			return one.Err
+		}
 	}
-	return s, err
+	return nil
 }
 
 // A countSet has a count for each partner and operation.

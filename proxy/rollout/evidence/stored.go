@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -258,14 +259,12 @@ func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	if err := t.Flush(soon); err != nil {
 		return Snapshot{}, err
 	}
-	s, err := t.inUse(func(version string) ([]store.Counts, error) {
+	return t.inUse(func(version string) ([]store.Counts, error) {
 		return t.store.CountsIn(ctx, version, store.AllPartners.Of(partner))
 	})
-	return s.Whole(err)
 }
 
-// OfThese returns the same of some partners, or of all for nil, with those that are unread. It waits as long as ctx
-// lasts: with hundreds of busy partners a flush takes seconds at a slow store, and a wave makes no step without it.
+// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy partners a flush takes seconds at a slow store, and a wave makes no step without it.
 func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
@@ -303,7 +302,7 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return t.merged("", rows, counted.Counts).Whole(nil)
+	return t.merged("", rows, counted.Counts), nil
 }
 
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
@@ -313,8 +312,8 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 	return s
 }
 
-// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]), with those that
-// are unread. It does not read other counts, because an operator can be waiting for the kill switch.
+// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
+// not read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
 	t.leaving.Lock()
@@ -335,12 +334,12 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
-	all, since, unread := countSet{}, t.moment(), map[partner.ID]error{}
+	all, since, unread := countSet{}, t.moment(), []Unread(nil)
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			unread[row.Partner] = fmt.Errorf("the counts of %s of %s cannot be read: %w",
-				row.Operation, row.Partner.Short(), err)
+			unread = append(unread, Unread{row.Partner, row.Operation, fmt.Errorf(
+				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)})
 			continue
 		}
 		n.Partner = row.Partner // what was counted of a further key of the partner has the key
@@ -352,6 +351,9 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 	for _, n := range more {
 		all.merge(n)
 	}
+	slices.SortFunc(unread, func(a, b Unread) int {
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+	})
 	return Snapshot{table, since, all.sorted(), int(t.lost.Load()), unread}
 }
 

@@ -108,9 +108,17 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"If many of them are about the same bills, or if some kind of bill was rare at the time, " +
 	"the true rate can be higher."
 
-// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
+// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report"). First
+// come those of counts that cannot be read.
 func Verdicts(s Snapshot, limits Limits) []Verdict {
 	all := []Verdict{}
+	for _, one := range s.Unread {
+		all = append(all, Verdict{
+			Partner: one.Partner, Operation: one.Operation, Evidence: ByCalls, Ruling: Inconclusive,
+			Reason:    Say("unchecked", one.Err),
+			CallStats: &CallStats{Codes: []Frequency{}, Mismatched: []Frequency{}, Unsupported: []UnsupportedReport{}},
+		})
+	}
 	for _, n := range s.Counts {
 		// A create is a write: its comparisons are those of the created bills.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {

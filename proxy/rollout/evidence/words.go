@@ -65,6 +65,8 @@ func (l Language) value(value any) (text any, ok bool) {
 		return word("by_")
 	case Kind:
 		return word("kind_")
+	case error:
+		return v.Error(), true
 	case time.Time:
 		return v.UTC().Format(time.RFC3339), true
 	case time.Duration:
