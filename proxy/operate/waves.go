@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
@@ -207,17 +208,43 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	}
 	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
 	for _, w := range all {
-		partners, err := o.Store.WavePartners(ctx, w.Name)
+		info, err := o.waveSummary(ctx, w, facts)
 		if err != nil {
 			return nil, err
 		}
-		plan, unread := wave.Read(w.Plan)
-		if unread != nil { // the other waves are listed
-			w.Why = evidence.Say("unchecked", unread).Stored()
-		}
-		infos = append(infos, o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0))
+		infos = append(infos, info)
 	}
 	return infos, nil
+}
+
+// waveSummary returns a wave without its partners, also one whose plan cannot be read: it can be stopped.
+func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *rollout.Facts) (info WaveInfo, err error) {
+	partners, err := o.Store.WavePartners(ctx, w.Name)
+	if err != nil {
+		return info, err
+	}
+	plan, unread := wave.Read(w.Plan)
+	if unread != nil {
+		w.Why = evidence.Say("unchecked", unread).Stored()
+	}
+	info = o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0)
+	if unread != nil { // the last step is not known
+		info.Done = 0
+	}
+	return info, nil
+}
+
+// waveAnswer returns a wave with a page of its partners, or its summary if its plan cannot be read.
+func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
+	if _, unread := wave.Read(w.Plan); unread != nil {
+		decided, err := o.Store.Rollout(ctx)
+		if err != nil {
+			return info, err
+		}
+		return o.waveSummary(ctx, w, o.Rollout.Facts(ctx, decided, "", 0))
+	}
+	view, err := o.lookAt(ctx, w, after, limit)
+	return o.waveInfo(view, after, limit), err
 }
 
 // Wave returns a wave with a page of its partners: first those that wait for a person, then those with reasons
@@ -234,8 +261,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, q.After, limit)
-	return o.waveInfo(view, q.After, limit), err
+	return o.waveAnswer(ctx, w, q.After, limit)
 }
 
 // wave returns a wave from the store.
@@ -314,8 +340,7 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 	if w, err = o.wave(ctx, c.WaveName); err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, 0, 0)
-	return o.waveInfo(view, 0, 0), err
+	return o.waveAnswer(ctx, w, 0, 0)
 }
 
 // setWave changes the state of a wave, and logs that.

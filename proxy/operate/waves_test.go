@@ -168,6 +168,12 @@ func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
 	if len(all) != 2 || all[0].Number+all[1].Number != 2 {
 		t.Errorf("%+v", all)
 	}
+	for _, info := range append(all, answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/aaa/pause?by=anna")) {
+		if info.Name == "aaa" && (info.Done != 0 || !strings.Contains(info.Why.String(), "unexpected end of JSON input")) {
+			t.Errorf("%+v", info)
+		}
+	}
+	equal(t, answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/aaa/stop?by=anna").State, store.WaveEnded)
 }
 
 // What cannot be read of one partner holds up that partner: the others make their steps, and what is counted of them is
