@@ -125,7 +125,8 @@ func (c *billsRead) readAll(ctx context.Context) error {
 type billsDismiss struct {
 	decisionFlags
 	partnerFlags
-	ID given `arg:"" placeholder:"ID" help:"The id of the bill."`
+	ID       given  `arg:"" placeholder:"ID" help:"The id of the bill."`
+	Merchant string `placeholder:"NAME" help:"Only the outcomes of this merchant. It can be omitted if all are of one."`
 }
 
 // Run resolves the outcomes of a bill.
@@ -134,7 +135,8 @@ func (c *billsDismiss) Run(ctx context.Context, ref operate.PartnerRef) error {
 		return usageError("give one of --partner and --key-file")
 	}
 	var n operate.Dismissed
-	if err := c.post(ctx, "/rollout/dismiss", &n, operate.Dismissal{PartnerRef: ref, Bill: string(c.ID)}); err != nil {
+	d := operate.Dismissal{PartnerRef: ref, Bill: string(c.ID), Merchant: c.Merchant}
+	if err := c.post(ctx, "/rollout/dismiss", &n, d); err != nil {
 		return err
 	}
 	printf(c.out, "Outcomes dismissed: %d.\n", n.Writes)

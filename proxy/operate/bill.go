@@ -80,11 +80,12 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 	if err != nil {
 		return b, err
 	}
-	if ref.Member == "" && ref.Merchant == "" {
-		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.ID, b.Bill); err != nil {
+	if ref.Member == "" {
+		member, merchant, err := o.Store.ReadAs(ctx, b.ID, b.Bill, ref.Merchant)
+		if err != nil {
 			return b, err
 		}
-		ref.Merchant = cmp.Or(ref.Merchant, row.Merchant)
+		ref.Member, ref.Merchant = member, cmp.Or(ref.Merchant, merchant, row.Merchant)
 	}
 	backends := o.Rollout.Settings().Backends[:]
 	owned := record && b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant)

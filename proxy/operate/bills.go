@@ -44,6 +44,7 @@ type BillLine struct {
 // An UnknownWrite is a write that ended without an answer.
 type UnknownWrite struct {
 	Operation string `json:"operation"`
+	Merchant  string `json:"merchant,omitempty"`
 	Upstream  string `json:"upstream"` // where it was sent, and where the last read was
 	// the id of the call in the access log. None for a create that was interrupted by the end of its gateway
 	Request string     `json:"request,omitempty"`
@@ -129,7 +130,7 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 			w.Next = time.Time{}
 		}
 		line.Write = &UnknownWrite{
-			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
+			Operation: w.Operation, Merchant: w.Merchant, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
 			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
 			Reads: w.Reads, NextRead: known(w.Next), Resolved: known(w.Resolved),

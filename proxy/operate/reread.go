@@ -160,7 +160,8 @@ func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 type Dismissal struct {
 	Author
 	PartnerRef
-	Bill string `json:"bill,omitzero"`
+	Bill     string `json:"bill,omitzero"`
+	Merchant string `json:"merchant,omitzero"` // can be left out if the writes are of one
 }
 
 // A Dismissed says how many outcomes were dismissed.
@@ -183,7 +184,11 @@ func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err e
 	case id == "" || d.Bill == "":
 		return n, badRequest("partner and bill are required, and partner cannot be default")
 	}
-	if n.Writes, err = o.Store.DismissUnknown(ctx, id, d.Bill, d.By, o.Now()); err == nil && n.Writes == 0 {
+	n.Writes, err = o.Store.DismissUnknown(ctx, id, d.Bill, d.Merchant, d.By, o.Now())
+	switch {
+	case errors.Is(err, store.ErrMerchants):
+		err = conflict("Not dismissed: writes of several merchants have an unknown outcome. Name one.")
+	case err == nil && n.Writes == 0:
 		err = notFound("no write of the bill has an unknown outcome")
 	}
 	return n, err

@@ -187,6 +187,38 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	fails(t, "no write of the bill has an unknown outcome")(d.Dismiss(ctx, dismissal))
 }
 
+// Writes of two merchants with one bill id are listed with their merchants, read with them, and dismissed apart.
+func TestWritesOfTwoMerchants(t *testing.T) {
+	t.Parallel()
+	d, ctx := operatorInMemory(t, separate), t.Context()
+	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	for _, merchant := range []string{"shop", "another shop"} {
+		d.noAnswer("B1", merchant)
+	}
+	merchants := func() (all []string) {
+		t.Helper()
+		list, err := d.Bills(ctx, operate.BillFilter{Outcome: "unknown"})
+		must(t, err)
+		for _, b := range list.Bills {
+			all = append(all, b.Write.Merchant)
+		}
+		slices.Sort(all)
+		return all
+	}
+	equal(t, merchants(), []string{"another shop", "shop"})
+	d.later.Store(int64(3 * time.Minute))
+	must(t, d.ReadDue(ctx))
+	ref := operate.PartnerRef{Partner: hash("one")[:12]}
+	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B1", Merchant: "shop"}))
+	got := strings.Join(*reads, ", ")
+	equal(t, strings.Count(got, "/shop")*10+strings.Count(got, "/another shop"), 21, got)
+	dismissal := operate.Dismissal{Author: operate.Author{By: "anna"}, PartnerRef: ref, Bill: "B1"}
+	fails(t, "Name one")(d.Dismiss(ctx, dismissal))
+	dismissal.Merchant = "shop"
+	works(t)(d.Dismiss(ctx, dismissal))
+	equal(t, merchants(), []string{"another shop"})
+}
+
 // A read that ends in a panic, or of a bill at an upstream that is no backend any more, is made no more before its turn.
 func TestReadsThatFail(t *testing.T) {
 	t.Parallel()

@@ -333,7 +333,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 		},
 		"DismissUnknown": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			must(t, s.RecordUnknown(t.Context(), lostCancel(firstKey, fmt.Sprint("other ", n))))
-			_, err := s.DismissUnknown(t.Context(), firstKey, fmt.Sprint("other ", n), "kim", at)
+			_, err := s.DismissUnknown(t.Context(), firstKey, fmt.Sprint("other ", n), "", "kim", at)
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {

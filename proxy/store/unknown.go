@@ -52,8 +52,8 @@ func storedName(name string) string {
 	return name
 }
 
-// RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its
-// place.
+// RecordUnknown records a write whose outcome is unknown, once for each operation of a bill and merchant: a later one
+// takes its place.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	ctx = patient(ctx)
 	if err := ownable(w.Partner, w.Bill, w.At, w.Upstream, w.Operation, w.Read.Finding); err != nil {
@@ -62,8 +62,8 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	return s.exec(ctx, "recording an unknown outcome", `
 		INSERT INTO billbridge_unknown (`+writeColumns+`)
 		VALUES (`+ofPartner("$1")+`, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, NULL)
-		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream,
-			request = excluded.request, at = excluded.at, member = excluded.member, merchant = excluded.merchant,
+		ON CONFLICT (partner, bill, operation, merchant) DO UPDATE SET upstream = excluded.upstream,
+			request = excluded.request, at = excluded.at, member = excluded.member,
 			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at,
 			read_by = excluded.read_by, reads = 0, next_read = excluded.next_read, resolved = NULL`,
 		w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At),
@@ -83,11 +83,11 @@ func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding
 			FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
 				AND coalesce(tried, changed) < $1 AND NOT EXISTS (
 					SELECT 1 FROM billbridge_unknown u WHERE u.partner = o.partner AND u.bill = o.bill
-						AND u.operation = 'bill.create' AND u.at >= coalesce(o.tried, o.changed))
+						AND u.operation = 'bill.create' AND u.at >= coalesce(o.tried, o.changed)
+						AND `+ofMerchant("u.merchant", "o.merchant")+`)
 			ORDER BY partner, bill
-			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
-				at = excluded.at, member = '', merchant = excluded.merchant, finding = excluded.finding, state = '',
-				amount = '',
+			ON CONFLICT (partner, bill, operation, merchant) DO UPDATE SET upstream = excluded.upstream, request = '',
+				at = excluded.at, member = '', finding = excluded.finding, state = '', amount = '',
 				read_at = NULL, read_by = '', reads = 0, next_read = excluded.next_read, resolved = NULL`,
 			s.stamp(before), finding, s.stamp(next))
 	})
@@ -160,8 +160,8 @@ func (s *Store) ClaimRead(
 	w, err = write(ctx, s, "claiming a read", func(q tx) UnknownWrite {
 		s.lock(q, shared, claims) // see betweenClaims
 		w, _ := find[UnknownWrite](q, `
-			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation) = (
-				SELECT partner, bill, operation FROM billbridge_unknown
+			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation, merchant) = (
+				SELECT partner, bill, operation, merchant FROM billbridge_unknown
 				WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver+`
 			) RETURNING `+readColumns+"reads - 1, next_read, resolved",
 			id, s.stamp(due), s.stamp(now).Add(claimLasts))
@@ -182,35 +182,45 @@ func (s *Store) EndRead(
 			state = CASE WHEN $6 = '' THEN state ELSE '' END, amount = CASE WHEN $6 = '' THEN amount ELSE '' END,
 			read_at = CASE WHEN $6 = '' THEN read_at ELSE CAST($7 AS BIGINT) END,
 			read_by = CASE WHEN $6 = '' THEN read_by ELSE $8 END
-		WHERE partner = $1 AND bill = $2 AND operation = $3 AND next_read = $4 AND resolved IS NULL`,
-		w.Partner, w.Bill, w.Operation, w.Next, next(w, now), finding, now, by)
+		WHERE partner = $1 AND bill = $2 AND operation = $3 AND merchant = $9 AND next_read = $4 AND resolved IS NULL`,
+		w.Partner, w.Bill, w.Operation, w.Next, next(w, now), finding, now, by, w.Merchant)
 }
 
 // PlanReads makes a read of each write with an unknown outcome due, of the partners that a prefix fits; "" is all of
 // them. It works in batches, as Sweep does.
 func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	_, err := s.sweep(ctx, `
-		UPDATE billbridge_unknown SET next_read = CAST($3 AS BIGINT) WHERE (partner, bill, operation) IN (
-			SELECT partner, bill, operation FROM billbridge_unknown
+		UPDATE billbridge_unknown SET next_read = CAST($3 AS BIGINT) WHERE (partner, bill, operation, merchant) IN (
+			SELECT partner, bill, operation, merchant FROM billbridge_unknown
 			WHERE partner >= $1 AND partner < $2 AND resolved IS NULL AND `+proven+`
 				AND (next_read IS NULL OR next_read > CAST($3 AS BIGINT)) ORDER BY partner`,
 		prefix, beyond(prefix), AskedFor)
 	return err
 }
 
-// DismissUnknown resolves the outcomes of a bill because an operator knows them, and returns their number.
+// ErrMerchants: the merchant must be named.
+var ErrMerchants error = sentinel("writes of several merchants have an unknown outcome")
+
+// DismissUnknown resolves the outcomes of a bill because an operator knows them, and returns their number. Without a
+// merchant the error is ErrMerchants if they are of several.
 func (s *Store) DismissUnknown(
-	ctx context.Context, partner partner.ID, bill, by string, now time.Time,
+	ctx context.Context, partner partner.ID, bill, merchant, by string, now time.Time,
 ) (n int64, err error) {
 	if err := checkDecision(by, now); err != nil {
 		return 0, err
 	}
 	return write(ctx, s, "dismissing an unknown outcome", func(q tx) int64 {
 		s.lock(q, shared, claims) // see betweenClaims
+		if merchant == "" && value[int](q, `
+			SELECT count(DISTINCT merchant) FROM billbridge_unknown
+			WHERE partner = $1 AND bill = $2 AND resolved IS NULL`, partner, bill) > 1 {
+			q.refuse(ErrMerchants)
+			return 0
+		}
 		n := q.exec(`
 			UPDATE billbridge_unknown SET resolved = $3, read_at = $3, read_by = $4, finding = $5, state = '',
-				amount = '' WHERE partner = $1 AND bill = $2 AND resolved IS NULL`,
-			partner, bill, s.stamp(now), by, Dismissed)
+				amount = '' WHERE partner = $1 AND bill = $2 AND resolved IS NULL AND (merchant = $6 OR $6 = '')`,
+			partner, bill, s.stamp(now), by, Dismissed, merchant)
 		if n > 0 {
 			audited(q, Change{Action: OutcomeDismissed, By: by, At: now, Partner: partner, Subject: bill})
 		}
@@ -221,13 +231,16 @@ func (s *Store) DismissUnknown(
 // Dismissed is the finding of a write whose outcome an operator has resolved without a read.
 const Dismissed = "dismissed"
 
-// ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome; "" if
-// they are not known.
-func (s *Store) ReadAs(ctx context.Context, partner partner.ID, bill string) (member, merchant string, err error) {
+// ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome, of one
+// merchant or of all for ""; "" if they are not known.
+func (s *Store) ReadAs(
+	ctx context.Context, partner partner.ID, bill, of string,
+) (member, merchant string, err error) {
 	as, err := readOne[[2]string](ctx, s, "reading the merchant of a write", `
 		SELECT coalesce(member, ''), coalesce(merchant, '') FROM (SELECT 1) AS one LEFT JOIN (
 			SELECT member, merchant FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND merchant <> ''
-			ORDER BY at DESC LIMIT 1) AS last ON true`, partner, bill)
+				AND (merchant = $3 OR $3 = '')
+			ORDER BY at DESC LIMIT 1) AS last ON true`, partner, bill, of)
 	return as[0], as[1], err
 }
 
@@ -285,8 +298,8 @@ func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBi
 // number.
 func (s *Store) SweepUnknown(ctx context.Context, before, resolved time.Time) (n int, err error) {
 	return s.sweep(ctx, `
-		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
-			SELECT partner, bill, operation FROM billbridge_unknown u WHERE at < $1 OR resolved < $2 AND NOT EXISTS (
+		DELETE FROM billbridge_unknown WHERE (partner, bill, operation, merchant) IN (
+			SELECT partner, bill, operation, merchant FROM billbridge_unknown u WHERE at < $1 OR resolved < $2 AND NOT EXISTS (
 				SELECT 1 FROM billbridge_owners o WHERE o.partner = u.partner AND o.bill = u.bill
 					AND o.state = 'pending') ORDER BY at`,
 		before, resolved)
@@ -356,7 +369,7 @@ func (s *Store) UnknownOutcomes(
 			u.operation, u.upstream AS target, u.request, u.at, u.member, u.merchant, u.finding, u.state AS shown,
 			u.amount, u.read_at, u.read_by, u.reads, u.next_read, u.resolved
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
-		WHERE CAST($7 AS BIGINT) > 0 AND `+condition, "at DESC, partner, bill, operation", s.stamp(unclearBefore))
+		WHERE CAST($7 AS BIGINT) > 0 AND `+condition, "at DESC, partner, bill, operation, merchant", s.stamp(unclearBefore))
 }
 
 // ofBill stands in a query of the ledger for a condition that an index serves, if the filter names a bill. The index

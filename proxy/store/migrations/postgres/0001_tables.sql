@@ -162,7 +162,7 @@ CREATE TABLE billbridge_unknown (
 	reads     BIGINT NOT NULL DEFAULT 0,
 	next_read BIGINT,
 	resolved  BIGINT,
-	PRIMARY KEY (partner, bill, operation)
+	PRIMARY KEY (partner, bill, operation, merchant)
 );
 
 -- Reads to make of a partner.

@@ -166,7 +166,7 @@ CREATE TABLE billbridge_unknown (
 	reads     INTEGER NOT NULL DEFAULT 0, -- those that the gateway has made by itself
 	next_read INTEGER,                    -- when it makes the next one; NULL: no more
 	resolved  INTEGER,                    -- when the last read resolved the outcome; NULL: it is unknown
-	PRIMARY KEY (partner, bill, operation)
+	PRIMARY KEY (partner, bill, operation, merchant)
 ) STRICT, WITHOUT ROWID;
 
 -- Reads to make of a partner.
