@@ -13,10 +13,10 @@ import (
 // and compares the answers as those to a read of the partner. took is how long each backend took. It is a
 // [operate.CompareBill].
 func (g *Gateway) CompareBill(
-	ctx context.Context, id partner.ID, bill string,
+	ctx context.Context, id partner.ID, merchant, bill string,
 ) (result evidence.Comparison, took [2]time.Duration) {
 	result.Class = evidence.NoAnswer
-	as := rollout.Credentials{Partner: id}
+	as := rollout.Credentials{Partner: id, Merchant: merchant}
 	s, p := g.ownRead(&as, bill)
 	if as.Key == "" {
 		return result, took

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,9 +17,10 @@ import (
 )
 
 // A CompareBill reads a bill of a partner at both backends, compares the answers and counts the result, as those of a
-// compared read. took is how long each backend took; both are 0 if it was not read.
+// compared read. Without a merchant it uses that of the partner's first call. took is how long each backend took; both
+// are 0 if it was not read.
 type CompareBill func(
-	ctx context.Context, id partner.ID, bill string,
+	ctx context.Context, id partner.ID, merchant, bill string,
 ) (result evidence.Comparison, took [2]time.Duration)
 
 // BillsToCompare are bills of a partner.
@@ -102,7 +104,12 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		if c.Stopped = o.slow(usual, took, n, over || n >= compareFew); c.Stopped != "" || over {
 			break
 		}
-		result, times := o.CompareBill(ctx, id, bills[n].Bill)
+		merchant, err := o.merchantOf(ctx, id, bills[n].Bill)
+		if err != nil {
+			c.Stopped = err.Error()
+			break
+		}
+		result, times := o.CompareBill(ctx, id, merchant, bills[n].Bill)
 		if ctx.Err() != nil { // this one was not counted
 			break
 		}
@@ -118,6 +125,18 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		}
 	}
 	return c, nil
+}
+
+// merchantOf returns the merchant of a bill by the ledger, "" if that does not have it.
+func (o *Operator) merchantOf(ctx context.Context, id partner.ID, bill string) (string, error) {
+	if o.Store == nil {
+		return "", nil
+	}
+	row, err := o.Store.Owner(ctx, id, bill)
+	if errors.Is(err, store.ErrNotFound) || row.State == store.Released {
+		return "", nil
+	}
+	return row.Merchant, err
 }
 
 // slow is why no more bills are read: n were read, and took so long at each backend. With timed their times count.

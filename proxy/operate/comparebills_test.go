@@ -17,17 +17,18 @@ import (
 // A comparing is an operator whose bills are compared by their names.
 type comparing struct {
 	*testOperator
-	read []string
-	took [2]time.Duration
+	read, merchants []string
+	took            [2]time.Duration
 }
 
 func newComparing(t *testing.T, url string, bills ...string) *comparing {
 	t.Helper()
 	c := &comparing{testOperator: newTestOperator(t, proxytest.Open(t, url), separate)}
 	c.Operator.Knows = func(id partner.ID) bool { return id == partner.Of("one") }
-	c.CompareBill = func(_ context.Context, id partner.ID, bill string) (result evidence.Comparison, took [2]time.Duration) {
+	c.CompareBill = func(_ context.Context, id partner.ID, merchant, bill string) (result evidence.Comparison, took [2]time.Duration) {
 		equal(t, id, partner.Of("one"))
 		c.read = append(c.read, bill)
+		c.merchants = append(c.merchants, merchant)
 		return map[string]evidence.Comparison{
 			"same": {Class: evidence.Same, Succeeded: [2]bool{true, true}}, "refused": {Class: evidence.Same}, "old": {Class: evidence.NotThere, Succeeded: [2]bool{true, false}}, "none": {Class: evidence.NotThere},
 			"new": {Class: evidence.NotThere, Succeeded: [2]bool{false, true}}, "moved": {Class: evidence.Moved}, "unclear": {Class: evidence.NoAnswer},
@@ -120,9 +121,9 @@ func TestComparisonDoesNotSlowABackendDown(t *testing.T) {
 	// Also if an answer has few bills.
 	c.took[1] = 0
 	read := c.CompareBill
-	c.CompareBill = func(ctx context.Context, id partner.ID, bill string) (evidence.Comparison, [2]time.Duration) {
+	c.CompareBill = func(ctx context.Context, id partner.ID, merchant, bill string) (evidence.Comparison, [2]time.Duration) {
 		c.later.Add(int64(3 * time.Second))
-		result, _ := read(ctx, id, bill)
+		result, _ := read(ctx, id, merchant, bill)
 		return result, [2]time.Duration{0, 3 * time.Second}
 	}
 	if r := c.compare(""); !strings.HasPrefix(r.Stopped, "a read at fresh takes 3s, ") || r.Left != 6 {
@@ -141,16 +142,28 @@ func TestComparisonEndsWithItsCaller(t *testing.T) {
 	c := newComparing(t, "memory:", "same1", "same2", "same3", "same4")
 	ctx, cancel := context.WithCancel(t.Context())
 	read := c.CompareBill
-	c.CompareBill = func(inner context.Context, id partner.ID, bill string) (evidence.Comparison, [2]time.Duration) {
+	c.CompareBill = func(inner context.Context, id partner.ID, merchant, bill string) (evidence.Comparison, [2]time.Duration) {
 		if bill == "same3" {
 			cancel()
 		}
-		return read(inner, id, bill)
+		return read(inner, id, merchant, bill)
 	}
 	r, err := c.CompareBills(ctx, operate.BillsToCompare{PartnerRef: operate.PartnerRef{Partner: hash("one")}, Rate: 100})
 	if err != nil || r.Bills["same"] != 0 || r.Left != 4 { // same3 and same4 are the newest
 		t.Errorf("%+v %v", r, err)
 	}
+}
+
+// A bill is read with the merchant that the ledger has, also if its id is given.
+func TestBillsAreComparedWithTheirMerchants(t *testing.T) {
+	t.Parallel()
+	c := newComparing(t, "memory:", "same1")
+	claim, err := c.store.Own(t.Context(), partner.Of("one"), "same2", "legacy", noon, time.Time{}, "second shop")
+	must(t, err)
+	works(t)(c.store.Complete(t.Context(), claim, store.Succeeded, noon.Add(-time.Minute)))
+	equal(t, c.compare("").Bills["same"], 2)
+	equal(t, c.compare("&ids=same2%0Asame3").Bills["same"], 2)
+	equal(t, c.merchants, []string{"", "second shop", "second shop", ""}, c.read)
 }
 
 func TestComparisonsAreRefused(t *testing.T) {
@@ -169,7 +182,7 @@ func TestComparisonsAreRefused(t *testing.T) {
 		c.denies(400, "POST", path, says)
 	}
 	c.denies(409, "POST", comparePath+hash("two"), "when it has called since the start")
-	c.CompareBill = func(ctx context.Context, _ partner.ID, _ string) (result evidence.Comparison, took [2]time.Duration) {
+	c.CompareBill = func(ctx context.Context, _ partner.ID, _, _ string) (result evidence.Comparison, took [2]time.Duration) {
 		c.denies(409, "POST", comparePath+one, "compares bills for another request now")
 		return result, took
 	}
