@@ -26,6 +26,8 @@ type situation struct {
 	owner    *evidence.Backend // by the ledger; nil if it has none
 	// of a row that does not decide: it was pending before the store was restored from a backup, or has another merchant
 	likely *evidence.Backend
+	// a row of another merchant is at an upstream that is neither backend: the bill of the call may be there, too
+	elsewhere bool
 }
 
 // A decision is where a call goes.
@@ -80,7 +82,7 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.position.Stage == StageDrained && s.settled && !s.incomplete() &&
+	case s.position.Stage == StageDrained && s.settled && !s.incomplete() && !s.elsewhere &&
 		(s.likely == nil || *s.likely == evidence.New):
 		return decision{backend: evidence.New, reason: byStage}
 	}

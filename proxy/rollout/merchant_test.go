@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -69,6 +70,46 @@ func TestRefundIsNotDeniedBecauseOfARowOfAnotherMerchant(t *testing.T) {
 	}
 	if row, err := d.store.Owner(t.Context(), someone, bill); err != nil || row.Upstream != "new" || row.State != store.Owned {
 		t.Errorf("the ledger has %+v, %v", row, err)
+	}
+}
+
+// A row of another merchant at an upstream that is no backend any more holds up no call about a bill that one backend has. If none
+// has it, it may be at that upstream: the call is refused, and not told that there is no such bill. So is a create.
+func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageNew, rollout.StageDrained} {
+		bills := map[string]string{"old": shopA}
+		d, route := newMerchants(t, stage, bills)
+		d.says = map[string]rollout.ProbeResult{"old": rollout.Absent, "new": rollout.Absent}
+		create, err := d.store.Own(t.Context(), someone, bill, "third", d.now, time.Time{}, shopB)
+		if err == nil {
+			_, err = d.store.Complete(t.Context(), create, store.Succeeded, d.now)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(operation, merchant string) {
+			t.Helper()
+			r, err := route(operation, merchant)
+			if wrong, ok := errors.AsType[*rollout.Refused](err); !ok || wrong.Reason != "other_upstream" {
+				t.Errorf("%s: %s of %s: %+v, %v", stage, operation, merchant, r, err)
+			}
+		}
+		for _, operation := range []string{"bill.read", "bill.cancel", "bill.destroy"} {
+			bills["old"] = shopA
+			if r, err := route(operation, shopA); err != nil || r.Upstream != "old" || r.Answered {
+				t.Errorf("%s: %s of the first merchant: %+v, %v", stage, operation, r, err)
+			}
+			refused(operation, shopB)
+			delete(bills, "old")
+			refused(operation, shopA)
+		}
+		refused("bill.create", shopA)
+		refused("bill.create", shopB)
+		row, err := d.store.Owner(t.Context(), someone, bill)
+		if err != nil || row.Upstream != "third" || row.Merchant != shopB || row.State != store.Owned || row.Open != 0 {
+			t.Errorf("%s: the row is %+v, %v", stage, row, err)
+		}
 	}
 }
 

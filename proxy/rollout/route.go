@@ -200,6 +200,8 @@ func (r *Router) decide(
 	case row.State != store.Released:
 		owner, ok := s.backend(row.Upstream)
 		switch {
+		case !ok && !c.Creates && row.OfOther(c.Merchant):
+			at.elsewhere = true
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
 		case !row.OfOther(c.Merchant) && (row.State == store.Owned || row.Changed.After(d.restored)):
@@ -229,6 +231,9 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
+		if at.elsewhere {
+			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
+		}
 		if at.incomplete() && !d.absentCounts(s, r.now()) {
 			return Route{}, unclear(ledgerIncomplete)
 		}
