@@ -61,7 +61,7 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		},
 		"bill whose id is not known": {
 			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Member: "m", Merchant: "s", URL: theirs},
-			store.Address{Operation: "bill.send", Form: "v2"},
+			store.Address{Operation: "bill.send", Form: "v2", Merchant: "s"},
 		},
 		"bill whose expiry is no date": {
 			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Expiry: "20261130", URL: theirs},
@@ -69,7 +69,7 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		},
 		"registration": {
 			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), Member: "m", Merchant: `s" "`, URL: theirs},
-			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"m" "s\" \""`)},
+			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"m" "s\" \""`), Merchant: `s" "`},
 		},
 		"registration without a store": {
 			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), URL: theirs},

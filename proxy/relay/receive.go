@@ -225,7 +225,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	c = store.Callback{
 		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
 		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
-		ContentType: contentType, Body: translated, Received: r.now(),
+		ContentType: contentType, Body: translated, Received: r.now(), Merchant: a.Merchant,
 	}
 	about := in.s.config.Table.Operation(a.Operation)
 	if bill != "" {

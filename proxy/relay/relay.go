@@ -166,10 +166,10 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	row := store.Address{
 		Upstream: a.Upstream, Operation: a.Operation,
 		Partner: cmp.Or(a.Partner, partner.Of("")), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
-		Until: r.until(s, a.Expiry),
+		Until: r.until(s, a.Expiry), Merchant: a.Merchant,
 	}
 	if a.OfBill && a.Bill != "" {
-		row.Member, row.Merchant, row.Look = a.Member, a.Merchant, s.nextLook(row.Created, row.Created)
+		row.Member, row.Look = a.Member, s.nextLook(row.Created, row.Created)
 	}
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
 	"github.com/tidwall/gjson"
@@ -226,5 +227,51 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 	}
 	if got := s.stored()[0]; tries != 3 || got.State != store.Superseded {
 		t.Errorf("%d attempts, %s", tries, got.State)
+	}
+}
+
+// Two merchants of a partner can have a bill with the same id each. A callback of one ends none of the other's, also if the bills have
+// the addresses of their registrations: the partner gets both.
+func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(merchant string) relay.Binding{
+		"of the bill": func(merchant string) relay.Binding {
+			a := asked("v2", "https://partner.example.com/"+merchant)
+			a.Merchant = merchant
+			return a
+		},
+		"of the registration": func(merchant string) relay.Binding {
+			return registration("v2", merchant, "https://partner.example.com/"+merchant)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := newClock()
+			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m, 1m, 1m, 1m], jitter: 0", now: clock.now})
+			s.Carry(always(201, ""))
+			one, two := s.bind(address("one")), s.bind(address("two"))
+			s.accept(one, notice("v2", key, bill, `,"apprState":"F"`))
+			s.accept(two, notice("v2", key, bill, `,"apprState":"C"`))
+			s.accept(two, notice("v2", key, bill, `,"apprState":"C"`)) // a repetition
+			for range 4 {
+				s.round()
+				clock.add(2 * time.Minute)
+			}
+			all := s.stored()
+			if len(all) != 2 || all[0].State != store.Waiting || all[1].Repeats != 1 {
+				t.Errorf("%+v", all)
+			}
+			s.accept(one, notice("v2", key, bill, `,"apprState":"C"`)) // of the same merchant
+			s.Carry(always(200, documented["v2"]))
+			for range 3 {
+				s.round()
+				clock.add(time.Minute)
+			}
+			all = s.stored()
+			equal(t, len(all), 3)
+			for i, want := range []store.State{store.Superseded, store.Delivered, store.Delivered} {
+				equal(t, all[i].State, want, i)
+			}
+		})
 	}
 }

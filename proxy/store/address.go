@@ -158,7 +158,7 @@ func (a Address) registration() string {
 }
 
 // Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had
-// ([Store.Sealed]), the address has no bill and no store.
+// ([Store.Sealed]), the address has no bill, no store and no merchant.
 func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 	a, err := s.address(ctx, "id = $1", id)
 	if errors.Is(err, ErrNotFound) && len(id) > SharedDigits {
@@ -167,7 +167,7 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 		if err == nil && !s.sealedBy(a.Upstream, id, func(key []byte) bool { return s.shares(a, key, shared) }) {
 			err = ErrNotFound
 		}
-		a.ID, a.Bill, a.Store = id, "", ""
+		a.ID, a.Bill, a.Store, a.Member, a.Merchant = id, "", "", "", ""
 	}
 	return a, err
 }
@@ -269,14 +269,16 @@ func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 		l.ID, l.Address.Look, next, l.Shown, l.Since, l.Missing, l.Why)
 }
 
-// Told reports whether a callback of an order has a state of later, or one that is not known; and whether the upstream
+// Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and whether the upstream
 // has ever sent a callback with the state says. Of payments this is not looked up.
-func (s *Store) Told(ctx context.Context, order, later, upstream, says string) (told, tells bool, err error) {
+func (s *Store) Told(
+	ctx context.Context, order, merchant, later, upstream, says string,
+) (told, tells bool, err error) {
 	are, err := readOne[[2]bool](ctx, s, "reading which states were reported", `
 		SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq > 0
-			AND `+noNews("$2", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
+			AND `+noNews("$2", "$6", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
 			WHERE upstream = $3 AND says = $4 AND says NOT IN ('', 'paid') AND id NOT LIKE $5)`,
-		order, later, upstream, says, MadePrefix+"%")
+		order, later, upstream, says, MadePrefix+"%", merchant)
 	return are[0], are[1], err
 }
 

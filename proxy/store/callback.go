@@ -71,6 +71,7 @@ type Callback struct {
 	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
 	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
+	Merchant    string    // of the bill, by its Address; "" if it is not known
 
 	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
 	// when the bill is read next ([Store.ClaimLook]); zero: as before.
@@ -130,14 +131,14 @@ func (s *Store) Accept(
 		`
 		INSERT INTO billbridge_callbacks (
 			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-			state, attempts, next, due, lease, last_status, last_outcome, says, first)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16,
+			state, attempts, next, due, lease, last_status, last_outcome, says, merchant, first)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $18,
 			CASE WHEN EXISTS (SELECT 1 FROM billbridge_callbacks before
 				WHERE before.state = 'waiting' AND before.ordering = $9) THEN 0 ELSE 1 END
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND ` + told + " AND " + noNews("$17", "told") + `)
+			AND ` + told + " AND " + noNews("$17", "$18", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
@@ -145,6 +146,7 @@ func (s *Store) Accept(
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
 			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
 			c.Received, c.Next, c.Received.Add(-window), c.Says, c.Later,
+			storedName(c.Merchant),
 		},
 	}
 	var look statement
@@ -179,8 +181,8 @@ func (s *Store) Accept(
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
 					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
 						AND (address = $3 AND digest = $4 AND received > $5
-							OR `+told+" AND "+noNews("$6", "was")+`))`,
-				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), c.Later)
+							OR `+told+" AND "+noNews("$6", "$7", "was")+`))`,
+				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), c.Later, storedName(c.Merchant))
 			if counted == 0 { // its key has become one of a partner a moment ago
 				q.fail(ErrFurtherKey)
 			}
@@ -199,9 +201,9 @@ func (s *Store) Accept(
 	return kept.fresh, kept.ended, err
 }
 
-// noNews is true for a callback after which one with a Later is no news.
-func noNews(later, callback string) string {
-	return later + " LIKE '%' || " + callback + ".says || '%'"
+// noNews is true for a callback after which one with a Later is no news, that is of a merchant.
+func noNews(later, merchant, callback string) string {
+	return later + " LIKE '%' || " + callback + ".says || '%' AND " + ofMerchant(callback+".merchant", merchant)
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
@@ -230,7 +232,7 @@ const claims = "claims"
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, '', NULL`
+		seq, says, merchant, '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -238,7 +238,7 @@ func (f Filter) where(args ...any) (c conditions, err error) {
 	if f.InOrder {
 		c.add(`NOT (bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
 			WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq > billbridge_callbacks.seq
-				AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered')))`)
+				AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `))`)
 	}
 	return c, nil
 }

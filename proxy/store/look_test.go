@@ -42,7 +42,7 @@ func TestMadeCallbacksAreStoredOnce(t *testing.T) {
 				if repeated && !made {
 					repeats++
 				}
-				if told, _, err := s.Told(ctx, c.Order, c.Later, "new", c.Says); err != nil || !told {
+				if told, _, err := s.Told(ctx, c.Order, "", c.Later, "new", c.Says); err != nil || !told {
 					t.Errorf("%s: after %s it is not told, %v", sequence, step, err)
 				}
 			}
@@ -51,12 +51,52 @@ func TestMadeCallbacksAreStoredOnce(t *testing.T) {
 			}
 		}
 		for says, want := range map[string]bool{"cancelled": true, "destroyed": false, "": false} {
-			if _, tells, err := s.Told(ctx, "no order", "x", "new", says); err != nil || tells != want {
+			if _, tells, err := s.Told(ctx, "no order", "", "x", "new", says); err != nil || tells != want {
 				t.Errorf("the upstream reports %q: %v, %v", says, tells, err)
 			}
 		}
-		if told, tells, err := s.Told(ctx, "no order", "paid", "another", "cancelled"); told || tells || err != nil {
+		if told, tells, err := s.Told(ctx, "no order", "", "paid", "another", "cancelled"); told || tells || err != nil {
 			t.Errorf("%v %v %v", told, tells, err)
 		}
+	})
+}
+
+// A callback of one merchant tells nothing of a bill with the same id of another one. One without a known merchant tells of both.
+func TestCallbackOfAnotherMerchantIsNews(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		of := func(id, merchant string) store.Callback {
+			c := callback(id, "b")
+			c.Says, c.Later, c.Once, c.Merchant = "paid", later["paid"], true, merchant
+			return c
+		}
+		for _, step := range []struct {
+			id, merchant string
+			fresh        bool
+		}{
+			{"cb_1", "shop", true},
+			{store.MadePrefix + "1", "shop", false},
+			{store.MadePrefix + "2", "other", true},
+			{store.MadePrefix + "3", "other", false},
+			{store.MadePrefix + "4", "", false},
+			{"cb_5", "other", false}, // one was made
+			{"cb_6", "third", true},
+		} {
+			fresh, _, err := s.Accept(ctx, of(step.id, step.merchant), time.Hour)
+			equal(t, fresh, step.fresh, step, err)
+		}
+		for merchant, want := range map[string]bool{"shop": true, "other": true, "fourth": false, "": true} {
+			told, _, err := s.Told(ctx, of("", "").Order, merchant, "paid", "new", "paid")
+			equal(t, told, want, merchant, err)
+		}
+		first := get(t, s, "cb_1")
+		equal(t, first.Merchant, "shop")
+		for merchant, want := range map[string]store.State{"shop": "", "other": store.Waiting, "": store.Waiting} {
+			first.Merchant = merchant
+			newer, err := s.Newer(ctx, first)
+			equal(t, newer, want, merchant, err)
+		}
+		n, err := s.Count(ctx, store.Filter{InOrder: true})
+		equal(t, n, 3, "no newer callback of its merchant follows any of them", err)
 	})
 }

@@ -274,6 +274,9 @@ type Supersession struct {
 	Outcome, Reason string
 }
 
+// sameMerchant: two merchants of a partner can have a bill with the same id, and so their callbacks the same order.
+const sameMerchant = "(newer.merchant IN ('', billbridge_callbacks.merchant) OR billbridge_callbacks.merchant = '')"
+
 // supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
 // enough since each was accepted or replayed. With soon, the next attempts of others that the partner has answered come
 // earlier. A callback without an answer keeps its place, and so does one that is being delivered. The caller holds the
@@ -282,7 +285,8 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
-				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered'))
+				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered')
+				AND ` + sameMerchant + `)
 		AND $3 <= (
 			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
 				AND number + billbridge_callbacks.attempts > (
@@ -304,5 +308,6 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
 	return readOne[State](ctx, s, "reading callbacks", `
 		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq > $2 AND seq > 0
-			AND bill <> '' AND state IN ('waiting', 'delivered')`, c.Order, c.Cursor)
+			AND bill <> '' AND state IN ('waiting', 'delivered') AND `+ofMerchant("merchant", "$3"),
+		c.Order, c.Cursor, c.Merchant)
 }

@@ -81,6 +81,7 @@ CREATE TABLE billbridge_callbacks (
 	repeats      BIGINT NOT NULL DEFAULT 0,
 	repeated     BIGINT,
 	says         TEXT COLLATE "C" NOT NULL,
+	merchant     TEXT COLLATE "C" NOT NULL DEFAULT '',
 	body         BYTEA NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 

@@ -80,6 +80,7 @@ CREATE TABLE billbridge_callbacks (
 	repeats      INTEGER NOT NULL DEFAULT 0,        -- how often it was sent again, and not delivered again
 	repeated     INTEGER,                           -- when the last time
 	says         TEXT NOT NULL,                     -- what the state in its body means; '' if that is not known
+	merchant     TEXT NOT NULL DEFAULT '',          -- of the bill; '' if it is not known
 	body         BLOB NOT NULL                      -- encrypted as url is; last, so that a row is read without it
 ) STRICT;
 
