@@ -221,8 +221,8 @@ func (a *attentions) callbacks() operate.Counts {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
 	}
-	if dead := counts["dead"]; dead.Number > 0 {
-		a.add(true, "callbacks", "/deliveries?state=dead", "overview.callbacks_dead", atLeast(dead))
+	if dead := counts["failed"]; dead.Number > 0 {
+		a.add(true, "callbacks", "/deliveries?state=failed", "overview.callbacks_dead", atLeast(dead))
 	}
 	return counts
 }

@@ -112,7 +112,7 @@ func TestOverviewOfAStore(t *testing.T) {
 	want := []string{
 		"notice /partners The rollout has not begun",
 		"problem /bills Writes whose outcome is still unknown after the reads of the gateway: 1",
-		"problem /deliveries?state=dead Failed callbacks that wait for a decision: 2",
+		"problem /deliveries?state=failed Failed callbacks that wait for a decision: 2",
 	}
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("%q, want %q", got, want)

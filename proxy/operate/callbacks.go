@@ -87,7 +87,7 @@ func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.
 		}
 	}
 	filter = store.Filter{
-		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.ParseState(f.State),
+		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
 		Since: f.Since, Until: f.Until, After: f.After,
 	}
 	if f.Most != nil {
@@ -135,7 +135,7 @@ func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackP
 	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
 }
 
-// Counts are the numbers of callbacks by state: waiting, dead (failed) and superseded.
+// Counts are the numbers of callbacks by state: waiting, failed and superseded.
 type Counts map[string]Number
 
 // A Number is counted up to a bound.

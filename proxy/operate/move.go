@@ -111,7 +111,7 @@ func either[S ~string](states []S) string {
 // InWords returns a stage and its percentage, if it has one, or the state of a callback or a wave, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
-		return strings.ReplaceAll(store.State(stage).Word(), "_", " ")
+		return strings.ReplaceAll(stage, "_", " ")
 	}
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }
