@@ -60,8 +60,8 @@ var provocations = []provocation{
 	{"BillDoubled", "job=rollout", "a bill is created at both sandboxes, past the gateway"},
 	{"OwnerUnclear", "job=rollout", "the old sandbox breaks the probe off"},
 	{"PartnerBarred", "job=rollout", "the old sandbox refuses the partner"},
-	{"VerdictFail", "job=rollout", "a bill is paid at one sandbox only, and read in shadow"},
-	{"ComparisonsDropped", "job=rollout bound=in_flight", "the new sandbox delays reads, and one comparison is allowed"},
+	{"VerdictFail", "job=rollout", "the new sandbox shows another amount of a new bill"},
+	{"ComparisonsDropped", "job=shared bound=in_flight", "the new sandbox delays reads, and one comparison is allowed"},
 	{"CallbackOfAnother", "job=rollout reason=another_partner", "a callback with the key of another partner"},
 	{"CallbacksRefused", "job=rollout reason=type", "a callback that is a text"},
 	{"CallbacksUnrecognised", "job=rollout upstream=old", "a callback with an unknown field only"},
@@ -123,7 +123,7 @@ func billPath(operation string) string { return strings.TrimSuffix("/bill/"+oper
 
 func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
 	t.Helper()
-	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-shadow"}, {Key: "k-new"}}})
+	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-canary"}, {Key: "k-new"}}})
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	return service, server.URL
@@ -147,7 +147,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	rules, err := yaml.Dump(file)
 	must(t, err)
 	calls, dead, narrow, moving := newCallsFaults(t), newDeadFaults(t), newNarrowFaults(t), newRolloutFaults(t)
-	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin}
+	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin, "shared": moving.shared.admin}
 	prometheus := startPrometheus(t, string(rules), gateways)
 
 	firing := func() map[string]bool {

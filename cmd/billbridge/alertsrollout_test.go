@@ -20,6 +20,7 @@ import (
 // rolloutFaults are faults of a rollout, of its store, and of callbacks.
 type rolloutFaults struct {
 	*alertGateway
+	shared         *alertGateway // of the same backends
 	old, new       *sandbox.Service
 	oldURL, newURL string
 	storeFile      string
@@ -45,17 +46,24 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
 	f.alertGateway = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
-rollout: {old: old, new: new, shadow: {in_flight: 1}}
+rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 1h, 1h]}
 `, f.oldURL, f.newURL, f.storeFile, bridgeURL))
+	f.shared = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
+  old: {form: legacy, url: %q}
+  new: {form: v2, url: %q}
+rollout: {old: old, new: new, bills: shared, default: shadow, shadow: {in_flight: 1}}
+store: {url: "sqlite:%s"}
+`, f.oldURL, f.newURL, filepath.Join(t.TempDir(), "shared.db")))
 	return f
 }
 
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")
-	for key, stage := range map[string]string{"k-shadow": "shadow", "k-new": "new"} {
-		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force", rollout.JoinKinds(rollout.ReasonKinds))
+	for key, stage := range map[string][]string{"k-canary": {"canary", "--percent", "100"}, "k-new": {"new"}} {
+		set := []string{"rollout", "set", "--partner", string(partner.Of(key)), "--force", rollout.JoinKinds(rollout.ReasonKinds), "--stage"}
+		f.run(append(set, stage...)...)
 	}
 	for _, url := range []string{f.oldURL, f.newURL} { // past the gateway
 		billCall(f.t, url, "create", "k-old", "TWICE", "")
@@ -66,13 +74,14 @@ func (f *rolloutFaults) provoke() {
 	f.old.Fault(sandbox.Fault{Operation: "bill.read", Code: "PARTNER_003"})
 	billCall(f.t, f.partners, "create", "k-new", "BARRED", "")
 
-	billCall(f.t, f.partners, "create", "k-shadow", "PAID", "")
-	billCall(f.t, f.newURL, "create", "k-shadow", "PAID", "") // the copy that shadow needs
-	must(f.t, f.new.Pay("k-shadow", "PAID"))
-	billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
+	f.new.Fault(sandbox.Fault{
+		Operation: "bill.read", Body: `{"code":"0000","message":"x","data":{"apiKey":"k-canary","billId":"PAID","apprState":"F","apprPrice":"1"}}`,
+	})
+	billCall(f.t, f.partners, "create", "k-canary", "PAID", "") // the gateway reads it back
+	billCall(f.t, f.shared.partners, "create", "k-old", "COMPARED", "")
 	f.new.Fault(sandbox.Fault{Operation: "bill.read", Delay: time.Second, Count: 20})
 	for range 5 {
-		billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
+		billCall(f.t, f.shared.partners, "read", "k-old", "COMPARED", "")
 	}
 	f.old.Fault(sandbox.Fault{Operation: "bill.create", Drop: true})
 	billCall(f.t, f.partners, "create", "k-old", "UNKNOWN", "")
@@ -84,11 +93,11 @@ func (f *rolloutFaults) provoke() {
 func (f *rolloutFaults) age() {
 	const day = 24 * 3_600_000
 	for _, statement := range []string{
-		fmt.Sprint("UPDATE billbridge_stages SET set_at = set_at - ", 15*day, " WHERE stage = 'shadow'"),
+		fmt.Sprint("UPDATE billbridge_stages SET set_at = set_at - ", 15*day, " WHERE stage = 'canary'"),
 		"UPDATE billbridge_rollout SET revision = revision + 1", // so that the gateway reads the stages again
 		fmt.Sprint("UPDATE billbridge_unknown SET at = at - ", day),
 		fmt.Sprintf(`INSERT INTO billbridge_waves (name, plan, state, why, state_by, since, created)
-			VALUES ('autumn', '{"steps":[{"stage":"shadow"}],"each":"20/h"}', 'paused', '{"kind":"wave_clock"}', 'wave autumn', %[1]d, %[1]d)`, time.Now().UnixMilli()),
+			VALUES ('autumn', '{"steps":[{"stage":"new"}],"each":"20/h"}', 'paused', '{"kind":"wave_clock"}', 'wave autumn', %[1]d, %[1]d)`, time.Now().UnixMilli()),
 	} {
 		execSQL(f.t, f.storeFile, statement)
 	}

@@ -54,9 +54,9 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	if err := r.ParseForm(); err != nil || slices.ContainsFunc(r.Form["partner"], isWrong) {
 		return a, errForm
 	}
-	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: rollout.Stages}
+	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: c.stages()}
 	var plan wave.Plan
-	_ = plan.Complete(slices.Contains(c.stages(), rollout.StageShadow)) // an empty one can always be completed
+	_ = plan.Complete(slices.Contains(page.Stages, rollout.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
 	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
 	for _, key := range []string{"by", "seen", "partner", "partners"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -195,10 +196,13 @@ const (
 )
 
 // position returns the stage that is wanted.
-func (m Move) position() (p rollout.Position, err error) {
+func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
+	stages := rollout.StagesWith(bills)
 	switch canary := m.Stage == rollout.StageCanary; {
-	case !slices.Contains(rollout.Stages, m.Stage):
-		return p, badRequest("stage must be one of %v, but is %q", rollout.Stages, m.Stage)
+	case m.Stage == rollout.StageShadow && bills == config.Separate:
+		return p, badRequest("with bills: separate there is no stage shadow: stage must be one of %v", stages)
+	case !slices.Contains(stages, m.Stage):
+		return p, badRequest("stage must be one of %v, but is %q", stages, m.Stage)
 	case canary != (m.Percent != nil):
 		return p, badRequest("percent is required with stage canary, and not allowed with other stages")
 	case canary && (*m.Percent < 0 || *m.Percent > 100):
@@ -230,6 +234,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err != nil {
 		return c, err
 	}
+	bills := o.Rollout.Settings().Config.Bills
 	var own rollout.Position // the stage that the partner has of its own afterwards
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
@@ -237,7 +242,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	case m.Do == Unset && given:
 		err = badRequest("stage and percent cannot be given here")
 	case given, m.Do != Next && m.Do != Unset:
-		own, err = m.position()
+		own, err = m.position(bills)
 	}
 	if err != nil {
 		return c, err
@@ -255,7 +260,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	move := rollout.Move{Partner: partner, From: at.position(), To: own}
 	switch m.Do {
 	case Next:
-		to, more := move.From.Next(o.Rollout.Settings().Config.Comparable())
+		to, more := move.From.Next(bills)
 		switch {
 		case !more:
 			return c, conflict("Not changed: the stage is %s, which is the last one.", move.From)
@@ -287,9 +292,6 @@ func (o *Operator) move(
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	c.Effect = o.effect(ctx, decided, m)
-	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
-		c.Warning = evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New])
-	}
 	if s.Preview {
 		c.Reasons = list(reasons)
 		return c, nil

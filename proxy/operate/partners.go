@@ -216,7 +216,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]}
 		move := rollout.Move{Partner: one.ID, From: one.position()}
 		var more bool
-		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {
+		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Bills); more {
 			reasons := facts.Against(move)
 			row.Step = Step{
 				setting(move.To),

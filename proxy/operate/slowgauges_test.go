@@ -21,9 +21,9 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
-	d := newTestOperator(t, s, separate)
+	d := newTestOperator(t, s, shared)
 	registry, now := prometheus.NewRegistry(), noon
-	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
+	r, err := rollout.New(ctx, parse(t, shared), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	must(t, err)
 	for target, stage := range map[string]string{"a": "shadow", "b": "canary&percent=5", "c": "old"} {
 		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)

@@ -170,7 +170,7 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	if c.Bill == "" { // what a list shows can differ between two moments
 		return route, nil
 	}
-	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
+	if at.shared && at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		route.Compare = s.Backends[1-backend]
 	}
 	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.

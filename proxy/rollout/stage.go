@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 )
 
@@ -25,6 +26,15 @@ const (
 
 // Stages are all of them, in their order.
 var Stages = []Stage{StageOld, StageShadow, StageCanary, StageNew, StageDrained}
+
+// StagesWith returns the stages of a rollout, in their order. In StageShadow the answers of both backends are compared,
+// which needs backends that see the same bills.
+func StagesWith(bills config.Bills) []Stage {
+	if bills == config.Shared {
+		return Stages
+	}
+	return slices.DeleteFunc(slices.Clone(Stages), func(s Stage) bool { return s == StageShadow })
+}
 
 // later reports whether a stage comes after another.
 func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
@@ -67,9 +77,8 @@ func (p Position) percentage() int {
 // canarySteps are the percentages of canary that a partner goes through, one after the other.
 var canarySteps = []int{10, 25, 50}
 
-// Next returns the position after this one. Unless shadow can compare anything, it is left out. ok is false for the
-// last stage.
-func (p Position) Next(shadow bool) (to Position, ok bool) {
+// Next returns the position after this one. ok is false for the last stage.
+func (p Position) Next(bills config.Bills) (to Position, ok bool) {
 	if p.Stage == StageCanary {
 		for _, percent := range canarySteps {
 			if percent > p.Percent {
@@ -77,14 +86,12 @@ func (p Position) Next(shadow bool) (to Position, ok bool) {
 			}
 		}
 	}
-	at := slices.Index(Stages, p.Stage) + 1
-	if at == len(Stages) {
+	stages := StagesWith(bills)
+	at := slices.IndexFunc(stages, func(s Stage) bool { return s.later(p.Stage) })
+	if at < 0 {
 		return p, false
 	}
-	if Stages[at] == StageShadow && !shadow {
-		at++
-	}
-	if to = (Position{Stage: Stages[at]}); to.Stage == StageCanary {
+	if to = (Position{Stage: stages[at]}); to.Stage == StageCanary {
 		to.Percent = canarySteps[0]
 	}
 	return to, true

@@ -21,6 +21,7 @@ var (
 	ErrLeaseLost = errLeaseLost
 	ErrNotOpen   = errNotOpen
 	ErrReplaced  = errReplaced
+	Compared     = compared
 	ErrShared    = errShared
 )
 

@@ -34,8 +34,8 @@ type Plan struct {
 	Unknown  *int     `json:"unknown,omitzero,string"`  // more writes with an unknown outcome at the new backend
 }
 
-// Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether shadow can compare
-// anything.
+// Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether there is a stage
+// shadow.
 func (p *Plan) Complete(shadow bool) error {
 	set(&p.Held, 5)
 	set(&p.Failures, 1)
@@ -60,7 +60,7 @@ func (p *Plan) Complete(shadow bool) error {
 	}
 	switch {
 	case p.Steps[0].Stage == rollout.StageShadow && !shadow:
-		return errors.New("shadow compares nothing with bills: separate and no copy: leave the step shadow out")
+		return errors.New("with bills: separate there is no stage shadow: leave this step out")
 	case *p.Held < 0 || *p.Failures < 0 || *p.Slower < 1 || *p.Unknown < 0:
 		return errors.New("held, failures and unknown must not be below 0, and slower not below 1")
 	}
