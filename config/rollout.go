@@ -23,8 +23,6 @@ type Rollout struct {
 	Default string `yaml:"default" words:"old shadow new drained" default:"old"`
 	// the settling period: how long a partner must have called through the gateway before it leaves the old backend
 	Settle Duration `yaml:"settle" default:"15m"`
-	// what the percentage of stage canary is of
-	Split Split `yaml:"split" words:"bill merchant" default:"bill"`
 
 	// the timeout of a probe, a read that finds the owner of a bill
 	ProbeTimeout Duration `yaml:"probe_timeout" was:"ask" default:"3s"`
@@ -50,16 +48,6 @@ type Bills string
 const (
 	Separate Bills = "separate"
 	Shared   Bills = "shared"
-)
-
-// Split says what the percentage of stage canary is of.
-type Split string
-
-// ByBill splits new bills by their id. ByMerchant sends all new bills of a merchant to one backend, for backends that
-// separate merchants.
-const (
-	ByBill     Split = "bill"
-	ByMerchant Split = "merchant"
 )
 
 // Unknown says how the gateway reads the bills of writes with an unknown outcome.

@@ -82,7 +82,6 @@ type Change struct {
 	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
-	Effect  *Effect       `json:"effect,omitempty"` // of canary
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
 	Subject string                   `json:"subject,omitempty"`
@@ -291,7 +290,6 @@ func (o *Operator) move(
 	c.about(o, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
-	c.Effect = o.effect(ctx, decided, m)
 	if s.Preview {
 		c.Reasons = list(reasons)
 		return c, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
@@ -42,7 +43,7 @@ func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.
 // A Position is the stage of a partner, with its percentage.
 type Position struct {
 	Stage   Stage
-	Percent int  // of StageCanary, 0 to 100: of the partner's new bills or merchants, see config.Split
+	Percent int  // of StageCanary, 0 to 100: of the partner's new bills
 	Forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
@@ -97,10 +98,11 @@ func (p Position) Next(bills config.Bills) (to Position, ok bool) {
 	return to, true
 }
 
-// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. The result is the
-// same on every replica. What is selected at a percentage is selected at every higher one: raising the percentage
-// moves nothing back.
-func inPercentage(partner partner.ID, drawn string, percent int) bool {
+// inPercentage reports whether canary sends a new bill of a partner to the new backend. The result is the same on every
+// replica, and for ids that differ only in case or in surrounding space: a backend may take them for one bill. A bill
+// that is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
+func inPercentage(partner partner.ID, bill string, percent int) bool {
+	drawn := strings.ToLower(strings.TrimSpace(bill))
 	// With the lengths, different parts cannot be joined to the same text.
 	sum := sha256.Sum256(fmt.Appendf(nil, "10:billbridge%d:%s%d:%s", len(partner), partner, len(drawn), drawn))
 	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))

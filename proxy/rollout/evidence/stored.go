@@ -285,20 +285,6 @@ func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snaps
 	return t.merged(table, rows, nil)
 }
 
-// OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
-// of this replica, but not of others.
-func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, error) {
-	counted := t.unstored(in)
-	if t.store == nil {
-		return counted, nil
-	}
-	rows, err := t.store.CountsIn(ctx, "", in)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	return t.merged("", rows, counted.Counts)
-}
-
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
 func (t *Stored) unstored(in store.Range) Snapshot {
 	s := t.Snapshot()
