@@ -29,9 +29,9 @@ func (d *testOperator) percent(percent int) operate.Change {
 }
 
 // makes creates a bill of partner k through the router, and returns its upstream.
-func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) string {
+func (d *testOperator) makes(bill string, outcome store.Outcome) string {
 	d.t.Helper()
-	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
+	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Bill: bill}
 	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	must(d.t, err)
 	must(d.t, d.Router.Complete(d.t.Context(), route, outcome))
@@ -40,7 +40,7 @@ func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) strin
 }
 
 // A retry of a refused create goes to the backend of the first one, also through another replica and after the percentage was
-// raised. Bills of one merchant go to both.
+// raised.
 func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
@@ -48,9 +48,9 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	two := newTestOperator(t, s, separate)
 	first, all := map[int]string{}, map[string]int{}
 	for i := range 200 {
-		first[i] = one.makes("m", fmt.Sprint("BILL", i), store.Refused)
+		first[i] = one.makes(fmt.Sprint("BILL", i), store.Refused)
 		all[first[i]]++
-		equal(t, two.makes("m", fmt.Sprint("BILL", i), store.Refused), first[i], i)
+		equal(t, two.makes(fmt.Sprint("BILL", i), store.Refused), first[i], i)
 	}
 	if all["fresh"] < 30 || all["fresh"] > 90 {
 		t.Errorf("30 %% of 200 bills are %v", all)
@@ -59,7 +59,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	must(t, two.Follow(t.Context()))
 	raised := 0
 	for i := range 200 {
-		now := two.makes("m", fmt.Sprint("BILL", i), store.Refused)
+		now := two.makes(fmt.Sprint("BILL", i), store.Refused)
 		switch {
 		case first[i] == "fresh" && now != "fresh":
 			t.Errorf("raising the percentage moved bill %d back", i)
@@ -78,7 +78,7 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 	for i := range 20 {
 		where := map[string]string{}
 		for _, id := range []string{fmt.Sprint("DM-abC", i), fmt.Sprint("dm-ABc", i), fmt.Sprint(" DM-ABC", i, " ")} {
-			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes("m", id, store.Succeeded)] = id
+			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes(id, store.Succeeded)] = id
 		}
 		if len(where) != 1 {
 			t.Fatalf("%v", where)
@@ -92,7 +92,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 	t.Parallel()
 	counted := func(at time.Time) evidence.Snapshot {
 		counts := evidence.NewCounts("table", func() time.Time { return at })
-		counts.Ended(partner.Of("k"), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		counts.Ended(partner.Of("k"), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true})
 		return counts.Snapshot()
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}

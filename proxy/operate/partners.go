@@ -76,10 +76,9 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 	if t.Last == nil || n.Last.After(*t.Last) {
 		t.Last = known(n.Last)
 	}
-	for _, bills := range n.Recent.InLastDay(now) {
-		t.Bills += bills
-	}
-	t.AtNew += n.RecentNew.InLastDay(now)[evidence.OtherMerchants]
+	bills := n.Recent.InLastDay(now)
+	t.Bills += bills[evidence.Old] + bills[evidence.New]
+	t.AtNew += bills[evidence.New]
 }
 
 // partnerColumns are the columns that partners can be sorted by.
