@@ -261,7 +261,7 @@ func TestStatusHasPages(t *testing.T) {
 
 var (
 	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
+	lacks        = proxytest.Lacks
 	gives, fails = proxytest.Gives, proxytest.Fails
 )
 
