@@ -155,6 +155,9 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 		if rows := movedKeys[key.Value]; rows != "" {
 			hint = " " + key.Value + "; it moved to the table: write " + rows + " into an overlay (table.overlay)"
 		}
+		if why := goneKeys[strings.Join(append(slices.Clone(path), key.Value), ".")]; why != "" {
+			hint = " " + key.Value + "; " + why
+		}
 		if value.Tag == "!!null" { // such as token:secret without a blank
 			s.addAt(value, noValue, path)
 		} else {
@@ -168,6 +171,12 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 var movedKeys = map[string]string{
 	"not_found":   `catalogue: [{code: "9980", form: legacy, means: not_found}]`,
 	"unexplained": `operations: {bill.create: {explain: false}}`,
+}
+
+// goneKeys are keys that a user may look for, with why there is no such key.
+var goneKeys = map[string]string{
+	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: with bills: separate " +
+		"partners go from old to canary, and only with bills: shared there is a stage shadow",
 }
 
 // loadEntries reads a list, in the order of the file, or a map.

@@ -18,15 +18,11 @@ type Rollout struct {
 	New string `yaml:"new" config:"required" such:": the upstream that partners move to"`
 	// whether both backends see the same bills
 	Bills Bills `yaml:"bills" config:"restart" words:"separate shared" default:"separate"`
-	// with separate bills: the new backend gets a copy of each bill of the old one
-	Copy bool `yaml:"copy"`
 
-	// the stage of partners without a stage of their own: old, shadow, canary, new or drained
+	// the stage of partners without a stage of their own
 	Default string `yaml:"default" words:"old shadow new drained" default:"old"`
 	// the settling period: how long a partner must have called through the gateway before it leaves the old backend
 	Settle Duration `yaml:"settle" default:"15m"`
-	// what the percentage of stage canary is of
-	Split Split `yaml:"split" words:"bill merchant" default:"bill"`
 
 	// the timeout of a probe, a read that finds the owner of a bill
 	ProbeTimeout Duration `yaml:"probe_timeout" was:"ask" default:"3s"`
@@ -45,9 +41,6 @@ type Rollout struct {
 // Backends are the two upstreams, the old one first.
 func (r *Rollout) Backends() [2]string { return [2]string{r.Old, r.New} }
 
-// Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
-func (r *Rollout) Comparable() bool { return r.Bills == Shared || r.Copy }
-
 // Bills says whether the backends of a rollout see the same bills.
 type Bills string
 
@@ -55,16 +48,6 @@ type Bills string
 const (
 	Separate Bills = "separate"
 	Shared   Bills = "shared"
-)
-
-// Split says what the percentage of stage canary is of.
-type Split string
-
-// ByBill splits new bills by their id. ByMerchant sends all new bills of a merchant to one backend, for backends that
-// separate merchants.
-const (
-	ByBill     Split = "bill"
-	ByMerchant Split = "merchant"
 )
 
 // Unknown says how the gateway reads the bills of writes with an unknown outcome.
@@ -113,8 +96,8 @@ func (c *Config) checkRollout() {
 	if r.Old == r.New {
 		c.addf("rollout.new", "must differ from old")
 	}
-	if r.Copy && r.Bills == Shared {
-		c.addf("rollout.copy", "is for bills: separate: with bills: shared both backends see the same bills")
+	if r.Default == "shadow" && r.Bills == Separate {
+		c.addf("rollout.default", "shadow compares the answers of both backends, so it is a stage of bills: shared only")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		c.addf("rollout", "the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or "+

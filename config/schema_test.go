@@ -115,7 +115,7 @@ var laxer = map[string][]string{
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",
 		"callbacks-listen-same", "callbacks-no-store", "limits-partner-burst", "notify-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice",
-		"partners-keys-empty", "partners-keys-same", "partners-keys-word", "partners-same", "rollout-connections", "rollout-dangling", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
+		"partners-keys-empty", "partners-keys-same", "partners-keys-word", "partners-same", "rollout-connections", "rollout-dangling", "rollout-default-shadow", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
 		"route-dangling-case", "route-missing", "token-needed", "token-needed-any-address", "token-needed-name", "tracing-headers-twice", "upstream-partner-connections",
 		"upstream-tls-on-http",
 	},

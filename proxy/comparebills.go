@@ -40,7 +40,7 @@ func (g *Gateway) CompareBill(
 	now, most := time.Now(), int64(s.config.Limits.Reply)
 	first, _ := reads[evidence.Old](ctx, most) // after an error it is counted as unclear
 	result = g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
-		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first, Backend: evidence.Old,
+		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first,
 		Other: reads[evidence.New], Again: reads[evidence.Old],
 	}, most)
 	return result, took

@@ -70,7 +70,6 @@ type soak struct {
 // soakStages are the stages of the partners; the operator changes that of the last one all the time.
 var soakStages = []store.Stage{
 	{Stage: "old"},
-	{Stage: "shadow"},
 	{Stage: "canary", Percent: 50},
 	{Stage: "new"},
 	{Stage: "drained"},

@@ -52,7 +52,7 @@ var provocations = []provocation{
 
 	{"BillDoubled", "job=rollout", "a bill is created at both sandboxes, past the gateway"},
 	{"OwnerUnclear", "job=rollout", "the old sandbox breaks the probe off"},
-	{"VerdictFail", "job=rollout", "a bill is paid at one sandbox only, and read in shadow"},
+	{"VerdictFail", "job=rollout", "the new sandbox shows another amount of a new bill"},
 	{"UnknownOutcome", "job=rollout", "the old sandbox breaks a create off, and the outcome is made a day older in the store"},
 	{"CallbacksRefused", "job=rollout reason=another_partner", "a callback with the key of another partner"},
 	{"CallbacksRefused", "job=rollout reason=lost_address", "the store is declared as restored, and a callback comes to an unknown address"},
@@ -106,7 +106,7 @@ func billPath(operation string) string { return strings.TrimSuffix("/bill/"+oper
 
 func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
 	t.Helper()
-	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-shadow"}, {Key: "k-new"}}})
+	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-canary"}, {Key: "k-new"}}})
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	return service, server.URL
@@ -130,7 +130,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	rules, err := yaml.Dump(file)
 	must(t, err)
 	calls, dead, narrow, moving := newCallsFaults(t), newDeadFaults(t), newNarrowFaults(t), newRolloutFaults(t)
-	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin}
+	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin, "shared": moving.shared.admin}
 	prometheus := startPrometheus(t, string(rules), gateways)
 
 	firing := func() map[string]bool {

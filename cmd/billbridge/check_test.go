@@ -39,7 +39,7 @@ console: {zone: Asia/Seoul}
 store: {url: "sqlite:billbridge.db", wait: 0s, failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
 callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], jitter: 0.1, at_once: 256, per_host: 4, local_address: 192.0.2.10, sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, window: 25h, retention: 9600h, keep_bodies: 168h, reconcile: {after: 30m, every: 6h, rate: 5/s, deliver: false}}
 notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]
-rollout: {old: old, new: new, bills: separate, copy: false, default: old, settle: 15m, split: bill, probe_timeout: 3s, send_within: 3s, unknown: {for: 168h, rate: 5}, shadow: {rate: 1, in_flight: 8, bytes: 16MiB, ignore: [apprDt]}, verdict: {comparisons: 100, bills: 30, paid: 5, mismatch: 0.03, unclear: 0.05}, keep: 17520h}
+rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, probe_timeout: 3s, send_within: 3s, unknown: {for: 168h, rate: 5}, shadow: {rate: 1, in_flight: 8, bytes: 16MiB, ignore: [apprDt]}, verdict: {comparisons: 100, bills: 30, paid: 5, mismatch: 0.03, unclear: 0.05}, keep: 17520h}
 table: {file: billing.yaml, overlay: mine.yaml}
 `
 

@@ -138,6 +138,6 @@ func (r *Router) Count(c Call, w Route, end evidence.End) {
 	if !ok || c.Partner == "" {
 		return
 	}
-	end.Creates, end.Merchant, end.Arrived = c.Creates, c.Merchant, c.Arrived
+	end.Creates, end.Arrived = c.Creates, c.Arrived
 	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }

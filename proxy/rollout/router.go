@@ -201,12 +201,7 @@ func (r *Router) Use(c *config.Config) {
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
 	}
 	r.metrics.know(section)
-	was := r.current.Swap(s)
-	if d := r.decided.Load(); was != nil && d.canaries() && was.Config.Split != section.Split {
-		r.log.Warn("rollout.split has changed: canary selects other bills for the new backend; "+
-			"bills that have an owner stay there",
-			"split", string(section.Split), "was", string(was.Config.Split))
-	}
+	r.current.Store(s)
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
 	r.counts.Use(c)

@@ -99,7 +99,7 @@ func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
 	if c.Rollout != nil {
 		backends = store.Backends{
 			Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared,
-			Staying: []string{"old", "shadow"},
+			Staying: []string{"old", "shadow"}, Compared: "shadow",
 		}
 	}
 	// SetBackends and Reconcile can both refuse the config, and a refused config must leave nothing in the store: so
