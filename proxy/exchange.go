@@ -179,7 +179,7 @@ func (x *exchange) read() error {
 	case hasArrived(x.r):
 		x.in.body, err = x.gateway.memory.read(x.from, x.r.Body, nil, limit)
 	default:
-		body := x.gateway.drainable(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
+		body := x.gateway.drainable(x.w, x.r.Body, x.state.config.Timeouts.Body)
 		defer body.end()
 		x.in.body, err = x.gateway.memory.read(x.from, body, body, limit)
 	}

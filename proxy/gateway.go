@@ -102,7 +102,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
 		answerWithin: o.AnswerWithin,
-		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")

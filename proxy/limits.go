@@ -21,7 +21,7 @@ import (
 // limits are the values of the label limit of billbridge_requests_limited_total.
 var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
 
-// inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one
+// inFlight counts the requests in progress, and limits them: all of them (limits.InFlight), and those from one
 // source ([config.Limits.Source]), which has the limit of its connections: over HTTP/2 one connection can have many
 // requests. Safe for concurrent use.
 type inFlight struct {

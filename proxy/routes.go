@@ -69,10 +69,10 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		upstreams:   map[string]*upstream{},
 		readTargets: map[translate.Form]map[string]*routeTarget{},
 
-		answerWithin: c.AnswerWithin(), sendWithin: config.DefaultSendWithin,
+		answerWithin: c.AnswerWithin(), sendWithin: config.SendWithin,
 	}
 	if c.Rollout != nil {
-		s.sendWithin = time.Duration(c.Rollout.SendWithin)
+		s.sendWithin = c.Rollout.SendWithin
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]

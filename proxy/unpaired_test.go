@@ -31,19 +31,15 @@ func TestCodesWithoutAPairAreCounted(t *testing.T) {
 	equal(t, len(unpaired()), 32)
 }
 
-// A request that the upstream's form cannot carry is refused with the code of the table. An operator can choose a
-// status by which clients turn to the other form. Nothing is sent.
+// A request that the upstream's form cannot carry is refused with the code of the table. Nothing is sent.
 func TestRequestThatCannotBeCarried(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]int{
-		"": 400, "failures: {cannot_carry: refuse}": 400, "failures: {cannot_carry: not_found}": 404,
-		"failures: {status: always-200}": 200, "failures: {status: always-200, cannot_carry: not_found}": 404,
+		"": 400, "failures: {status: always-200}": 200,
 	} {
 		back := newBackend(t, replyWith(200, `{"code":"0000","msg":"ok"}`))
 		b := newGatewayTo(t, "legacy", back, config)
 		b.send(v2("create").with("sendType", "URL")).is(t, want, `"code":"BILL_010"`)
-		mistake := b.send(v2("create").with("phone", []int{1}))
-		equal(t, mistake.status == 404, false, config, mistake)
 		back.expectCalls(t, 0)
 	}
 }

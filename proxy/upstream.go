@@ -154,7 +154,7 @@ type upstreamRequest struct {
 // post sends one call and reads the whole reply. It returns the status and header of the reply. If there is
 // no answer, the error is a *callError. A call is never sent again once one of its bytes may have left.
 //
-// The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that
+// The call waits up to Wait for a connection. Its timeout starts when it has the connection, so that
 // a wait does not shorten the time for the answer.
 //
 // While the breaker is open, nothing is sent.
@@ -261,7 +261,7 @@ func (u *upstream) send(
 	defer r.wait.end()
 	slot, err := u.connections.acquire(partner, invented, r.noPartnerLimit, ifFree)
 	if err != nil {
-		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(time.Duration(u.config.Wait)))
+		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.config.Wait))
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
 		if slot, err = u.connections.acquire(partner, invented, r.noPartnerLimit, inTurn); err != nil {
@@ -313,7 +313,7 @@ func notConnected(wait context.Context, err callError, late string) *callError {
 // try makes the call. If the server closed an idle connection before a byte of the call was written, or of the reply to
 // a read, it takes another connection.
 func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply, *callError) {
-	until := r.wait.began.Add(time.Duration(u.config.Wait))
+	until := r.wait.began.Add(u.config.Wait)
 	for {
 		conn, failure := u.connect(ctx, r, until)
 		if failure != nil {
@@ -324,7 +324,7 @@ func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply,
 		if failure == nil || !failure.stale {
 			return reply, failure
 		}
-		until = time.Now().Add(time.Duration(u.config.Wait))
+		until = time.Now().Add(u.config.Wait)
 	}
 }
 

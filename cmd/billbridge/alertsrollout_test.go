@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -45,12 +46,14 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
 	f.alertGateway = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q}
   new: {form: v2, url: %q}
-rollout: {old: old, new: new, shadow: {in_flight: 1}}
+rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 1h, 1h]}
-`, f.oldURL, f.newURL, f.storeFile, bridgeURL))
+`, f.oldURL, f.newURL, f.storeFile, bridgeURL)+oneComparison)
 	return f
 }
+
+var oneComparison = proxytest.Tuned(func(c *config.Config) { c.Rollout.Shadow.InFlight = 1 })
 
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")

@@ -121,11 +121,7 @@ func (g *guide) addFields(s *guideSystem, o *translate.Operation) {
 				add(guideField{What: "absent", Path: f.Source})
 			}
 		case ours && f.Refused != "":
-			status := g.Status(400)
-			if g.Failures.CannotCarry == config.CarryNotFound {
-				status = 404
-			}
-			add(guideField{What: "refused", Path: f.Source, Code: g.Code(f.Refused), Status: status, Value: f.Carried})
+			add(guideField{What: "refused", Path: f.Source, Code: g.Code(f.Refused), Status: g.Status(400), Value: f.Carried})
 		case ours && f.Class == translate.Lossy:
 			add(guideField{What: "dropped", Path: f.Source})
 		case ours && f.Class == translate.Defaulted:

@@ -151,7 +151,7 @@ func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	if err == nil {
 		var hours operate.Hours
 		hours, err = ask(r, o.Hours, ref)
-		page.Hours = hoursOf(hours, c.zone())
+		page.Hours = hoursOf(hours, c.zone)
 	}
 	if err == nil {
 		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})

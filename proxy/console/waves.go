@@ -125,7 +125,7 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page.Values, _ = operate.Encode(page.Plan)
-	page.Chart = historyOf(page.History, c.zone())
+	page.Chart = historyOf(page.History, c.zone)
 	if page.State != store.WaveEnded {
 		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
 	}
