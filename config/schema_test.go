@@ -332,3 +332,39 @@ func TestSchemaHasAMessageForEachPattern(t *testing.T) {
 		t.Errorf("only %d patterns", n)
 	}
 }
+
+// TestNumberOfKeys: each key is a choice that an operator must understand and a rule can overlook. A number that nobody
+// needs to choose is in constants.go.
+func TestNumberOfKeys(t *testing.T) {
+	t.Parallel()
+	const most = 95
+	text, err := config.Schema()
+	must(t, err)
+	var root map[string]any
+	must(t, json.Unmarshal(text, &root))
+	var list []string
+	sections := 0
+	var visit func(section map[string]any, path string)
+	visit = func(section map[string]any, path string) {
+		properties, _ := section["properties"].(map[string]any)
+		for key, value := range properties {
+			before := len(list)
+			visit(value.(map[string]any), path+key+".")
+			if sections++; len(list) == before {
+				sections--
+				list = append(list, path+key)
+			}
+		}
+		for inner, name := range map[string]string{"additionalProperties": "NAME.", "items": "[]."} {
+			if entry, ok := section[inner].(map[string]any); ok {
+				visit(entry, path+name)
+			}
+		}
+	}
+	visit(root, "")
+	slices.Sort(list)
+	t.Logf("%d keys with a value, in %d sections", len(list), sections)
+	if len(list) > most || len(list) < most/2 {
+		t.Errorf("%d keys, at most %d are allowed:\n%s", len(list), most, strings.Join(list, "\n"))
+	}
+}

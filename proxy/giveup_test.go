@@ -35,7 +35,7 @@ func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
 	m := newMetrics(nil)
 	u = newUpstream(&config.Upstream{
 		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
-	}, "test", m, slog.New(slog.DiscardHandler))
+	}, "test", new(provedKeys), m, slog.New(slog.DiscardHandler))
 	t.Cleanup(u.pool.CloseIdle)
 	return u, calls
 }

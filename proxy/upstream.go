@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +39,6 @@ type upstream struct {
 
 	connections *connections
 	breaker     *breaker
-	unpaired    *unpairedCodes
-	withoutLink sync.Once    // the warning about the first such reply
 	oneCallEach atomic.Int64 // until this time, in Unix nanoseconds, no connection is used twice
 
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
@@ -50,7 +47,9 @@ type upstream struct {
 	attempt func(context.Context, *upstreamRequest) (httpconn.Reply, *callError)
 }
 
-func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
+func newUpstream(
+	c *config.Upstream, userAgent string, proved *provedKeys, m *metrics, log *slog.Logger,
+) *upstream {
 	name := relay.ASCIIHost(c.Address.Hostname())
 	host, port := name, c.Address.Port()
 	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
@@ -78,8 +77,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		extra:       m.extraReplies.WithLabelValues(c.Name),
-		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
-		unpaired: &unpairedCodes{counter: m.unpaired, upstream: c.Name, seen: map[string]prometheus.Counter{}},
+		connections: newConnections(c, m), breaker: newBreaker(c.Name, proved, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
 		// reach the upstream. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not
 		// decompress: readReply does, and applies the limit to the decompressed bytes.
@@ -117,17 +115,6 @@ func (u *upstream) requestHead(path string) []byte {
 	return append([]byte("POST "+target.RequestURI()), u.fixed...)
 }
 
-// countWithoutLink counts a created bill whose reply has no link. Some clients of the other form take it as failed for
-// ever, although the bill was sent.
-func (u *upstream) countWithoutLink(x *exchange) {
-	u.metrics.withoutLink.WithLabelValues(u.config.Name).Inc()
-	u.withoutLink.Do(func() {
-		id := x.shortPartner()
-		const text = "the reply to a create has no link: partners whose programs need one take the bill as failed"
-		x.gateway.log.Warn(text, "upstream", u.config.Name, "partner", id, "name", x.state.config.Partners.Name(id), "id", x.id)
-	})
-}
-
 // An upstreamRequest is one call to an upstream.
 type upstreamRequest struct {
 	head           []byte        // see requestHead
@@ -144,7 +131,6 @@ type upstreamRequest struct {
 	fresh          bool            // the connection must have carried no other call, whose reply could be taken for this one's
 	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
-	proved    bool      // a call with the partner's key had a success before
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
 	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
@@ -164,7 +150,6 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	if !ok {
 		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})
 	}
-	r.proved = permit.partner != 0
 	failure := &callError{reason: "reset", sent: true} // if send panics
 	var reply httpconn.Reply
 	u.startSpan(r)

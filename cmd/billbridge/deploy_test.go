@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/server"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/server"
 	"billbridge/translate"
 	"go.yaml.in/yaml/v4"
 )
