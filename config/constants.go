@@ -8,7 +8,9 @@ const SendWithin = 3 * time.Second
 // setConstants sets the fields that no file can set. Tests change them afterwards.
 func (c *Config) setConstants() {
 	// A partner's program sends and reads at once. The times are those of a slow line, not of a person.
-	c.Timeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute}
+	c.Timeouts = Timeouts{
+		Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute,
+	}
 
 	// Within the open files and the memory of a small machine. One source address cannot use up the connections.
 	c.Limits.InFlight, c.Limits.Connections, c.Limits.AddressConnections = 10_000, 10_000, 1000
