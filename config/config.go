@@ -289,7 +289,8 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 		return nil, err
 	}
 	c := &Config{File: file.Name, source: &source{file: file.Name, root: root, lookup: lookup}}
-	for _, step := range []func(){func() { c.load(root, reflect.ValueOf(c).Elem(), "") }, c.setConstants, c.check, c.warn} {
+	load := func() { c.load(root, reflect.ValueOf(c).Elem(), "") }
+	for _, step := range []func(){load, c.setConstants, c.check, c.warn} {
 		if step(); len(c.problems) > 0 {
 			return nil, c.problems.Sorted()
 		}

@@ -77,7 +77,8 @@ func New(o Options) (*Console, error) {
 		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
 	c := &Console{
-		Options: o, zone: time.Local, ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
+		Options: o, zone: time.Local,
+		ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
 	}
 	c.Reloaded(nil)
 	var err error
@@ -85,7 +86,8 @@ func New(o Options) (*Console, error) {
 		return nil, err
 	}
 	c.site, err = pages.New(pages.Options{
-		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions, Zone: func() *time.Location { return c.zone },
+		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions,
+		Zone: func() *time.Location { return c.zone },
 		Access: o.Access, Logger: o.Logger, Version: o.Version, Demo: o.Demo,
 	})
 	if err != nil {

@@ -21,9 +21,9 @@ const (
 
 const readFails = "a bill of a write with an unknown outcome cannot be read; the gateway tries again"
 
-// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at the
-// times of [rollout.Settings.NextRead], and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose key no
-// gateway knows is read when the partner has called.
+// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at the times of
+// [rollout.Settings.NextRead], and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose
+// key no gateway knows is read when the partner has called.
 func (o *Operator) RunReads(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil || o.ReadBill == nil {
 		return
