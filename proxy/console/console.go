@@ -87,7 +87,7 @@ func New(o Options) (*Console, error) {
 	}
 	c.site, err = pages.New(pages.Options{
 		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions,
-		Zone: func() *time.Location { return c.zone },
+		Zone:   func() *time.Location { return c.zone },
 		Access: o.Access, Logger: o.Logger, Version: o.Version, Demo: o.Demo,
 	})
 	if err != nil {
