@@ -25,17 +25,19 @@ type Rollout struct {
 	Settle Duration `yaml:"settle" default:"15m"`
 
 	// the timeout of a probe, a read that finds the owner of a bill
-	ProbeTimeout Duration `yaml:"probe_timeout" was:"ask" default:"3s"`
+	ProbeTimeout time.Duration `yaml:"-"`
 
 	// a write that arrived longer ago is not sent, since its caller may have given up
-	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"`
+	SendWithin time.Duration `yaml:"-"`
 
-	Unknown Unknown `yaml:"unknown"`
+	// the maximum number of reads of bills of writes with an unknown outcome, per second and gateway
+	UnknownRate int `yaml:"-"`
+
 	Shadow  Shadow  `yaml:"shadow"`
 	Verdict Verdict `yaml:"verdict"`
 
 	// how long the owner of a bill stays known after the last day of the bill
-	Keep Duration `yaml:"keep" range:"720h," why:": a paid bill may be cancelled after its last day" default:"17520h"`
+	Keep time.Duration `yaml:"-"`
 }
 
 // Backends are the two upstreams, the old one first.
@@ -50,22 +52,14 @@ const (
 	Shared   Bills = "shared"
 )
 
-// Unknown says how the gateway reads the bills of writes with an unknown outcome.
-type Unknown struct {
-	// how long after the write: 1, 5, 15 and 60 minutes after it, then daily; 0 for not at all
-	For DurationOrZero `yaml:"for" range:",2160h" default:"168h"`
-	// the maximum number of these reads per second and gateway
-	Rate int `yaml:"rate" range:"1,100" default:"5"`
-}
 
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
 	// the fraction of reads that are compared
 	Rate Fraction `yaml:"rate" range:"0,1" default:"1"`
 	// the maximum number of concurrent comparisons; further ones are dropped and counted
-	InFlight int `yaml:"in_flight" range:"1,10000" default:"32"`
-	// the maximum memory of all of them
-	Bytes Size `yaml:"bytes" range:"128KiB," why:": one comparison can be as large" default:"16MiB"`
+	InFlight int `yaml:"-"`
+	Bytes    int `yaml:"-"` // the maximum memory of all of them
 	// v2 paths of fields that are not compared
 	Ignore []string `yaml:"ignore"`
 }
@@ -74,17 +68,13 @@ type Shadow struct {
 type Verdict struct {
 	// the minimum per operation, and of calls at each backend
 	Comparisons int `yaml:"comparisons" range:"1," default:"100"`
-	Bills       int `yaml:"bills" range:"1," default:"30"` // the minimum number of different bills in these
+	Bills       int `yaml:"-"` // the minimum number of different bills in these
 	// the minimum number of different paid bills in these; 0 if the partners' bills are not paid
 	Paid int `yaml:"paid" range:"0," default:"5"`
 	// the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
 	Mismatch Fraction `yaml:"mismatch" range:"0,1" default:"0.03"`
-	// the maximum fraction of comparisons without a reply
-	Unclear Fraction `yaml:"unclear" range:"0,1" default:"0.05"`
+	Unclear  float64  `yaml:"-"` // the maximum fraction of comparisons without a reply
 }
-
-// DefaultSendWithin is the value of rollout.send_within for a config without a rollout.
-const DefaultSendWithin = 3 * time.Second
 
 func (c *Config) checkRollout() {
 	r := c.Rollout
@@ -107,21 +97,9 @@ func (c *Config) checkRollout() {
 		c.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
 			Duration(longest), r.Settle)
 	}
-	for _, u := range c.Upstreams {
-		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {
-			c.addf("rollout.shadow.in_flight",
-				"must be less than %d, the connections of an upstream of the rollout, but is %d: "+
-					"partners' calls need connections too", u.Connections, r.Shadow.InFlight)
-			break
-		}
-	}
 	if r.Verdict.Mismatch == 0 {
 		c.addf("rollout.verdict.mismatch",
 			"must be greater than 0: no number of comparisons proves that there is no difference")
-	}
-	if r.Verdict.Unclear == 0 {
-		c.addf("rollout.verdict.unclear",
-			"must be greater than 0: one missing reply would make every verdict inconclusive")
 	}
 	if c.Table != nil {
 		c.checkRolloutTable()

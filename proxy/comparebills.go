@@ -30,7 +30,7 @@ func (g *Gateway) CompareBill(
 		call.Release()
 		read := s.fetch(target, p.id, nil, request)
 		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
-			ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
+			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()
 			began := time.Now()
 			defer func() { took[i] = max(took[i], time.Since(began)) }()

@@ -15,6 +15,7 @@ import (
 	"text/template"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
@@ -225,7 +226,7 @@ func newCallsFaults(t *testing.T) *callsFaults {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+server.URL+"}}\nlimits: {address_connections: 20}\n"), service}
+	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+server.URL+"}}\n"+fewOfAnAddress), service}
 }
 
 func (f *callsFaults) provoke() {
@@ -288,11 +289,20 @@ func (f *callsFaults) connect(text string) net.Conn {
 	return conn
 }
 
+// Lines of configs, which other processes read: see [proxytest.Tuned].
+var (
+	fewOfAnAddress = proxytest.Tuned(func(c *config.Config) { c.Limits.AddressConnections = 20 })
+	largeBurst     = proxytest.Tuned(func(c *config.Config) { c.Limits.Partner.Burst = 25 })
+	fewAtOnce      = proxytest.Tuned(func(c *config.Config) {
+		c.Limits.InFlight, c.Upstreams[0].Wait = 2, 300*time.Millisecond
+	})
+)
+
 // deadFaults are faults of an upstream that cannot be reached.
 type deadFaults struct{ *alertGateway }
 
 func newDeadFaults(t *testing.T) *deadFaults {
-	return &deadFaults{startAlertGateway(t, nil, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\nlimits: {partner: {rate: 0.1, burst: 25}}\n")}
+	return &deadFaults{startAlertGateway(t, nil, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\nlimits: {partner: {rate: 0.1}}\n"+largeBurst)}
 }
 
 func (f *deadFaults) provoke() {
@@ -309,7 +319,7 @@ type narrowFaults struct {
 
 func newNarrowFaults(t *testing.T) *narrowFaults {
 	service, url := newAlertSandbox(t)
-	config := "upstreams: {up: {form: v2, url: " + url + ", connections: 1, wait: 300ms}}\nlimits: {in_flight: 2}\n"
+	config := "upstreams: {up: {form: v2, url: " + url + ", connections: 1}}\n" + fewAtOnce
 	return &narrowFaults{startAlertGateway(t, nil, config), service}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -47,14 +48,10 @@ rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 1h, 1h]}
 `, f.oldURL, f.newURL, f.storeFile, bridgeURL))
-	f.shared = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
-  old: {form: legacy, url: %q}
-  new: {form: v2, url: %q}
-rollout: {old: old, new: new, bills: shared, default: shadow, shadow: {in_flight: 1}}
-store: {url: "sqlite:%s"}
-`, f.oldURL, f.newURL, filepath.Join(t.TempDir(), "shared.db")))
 	return f
 }
+
+var oneComparison = proxytest.Tuned(func(c *config.Config) { c.Rollout.Shadow.InFlight = 1 })
 
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")

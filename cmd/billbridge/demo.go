@@ -58,6 +58,8 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 	// Set here, because a config file cannot name the store in memory that bills: separate requires.
 	c.Rollout.Bills = config.Separate
 	c.Callbacks.Schedule = demoSchedule
+	c.Rollout.ProbeTimeout = time.Second
+	c.Rollout.Verdict.Bills, c.Rollout.Verdict.Unclear = 5, 0.25
 	return c, nil
 }
 

@@ -104,11 +104,11 @@ func refused(err error) error {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		return badRequest("%v", err)
 	case errors.Is(err, store.ErrNotFound):
-		return notFound("there is no callback with this id, or it was removed after callbacks.retention")
+		return notFound("there is no callback with this id, or it was removed, 400 days after its bill was over")
 	case errors.Is(err, store.ErrState):
 		return conflict("%v", err)
 	case errors.Is(err, store.ErrErased):
-		return conflict("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: " +
+		return conflict("the body of the callback was deleted, 7 days after its delivery: " +
 			"it cannot be delivered again")
 	}
 	return err

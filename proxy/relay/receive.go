@@ -165,7 +165,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
+	fresh, ended, err := r.store.Accept(ctx, c, in.s.callbacks.Window)
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)

@@ -198,7 +198,7 @@ func (r *Router) Use(c *config.Config) {
 		wire: map[string]time.Duration{},
 	}
 	for _, u := range c.Upstreams {
-		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
+		s.wire[u.Name] = c.Rollout.SendWithin + time.Duration(u.Timeout) + wireSettles
 	}
 	r.metrics.know(section)
 	r.current.Store(s)
@@ -339,7 +339,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if clock.Stepped() {
 		return nil
 	}
-	keep := time.Duration(r.current.Load().Config.Keep)
+	keep := r.current.Load().Config.Keep
 	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), keep)
 	if err != nil {
 		return err

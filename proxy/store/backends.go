@@ -29,7 +29,7 @@ func unconfigured(upstream, old, next string) error {
 	if next == "" {
 		return fmt.Errorf("store: there is no rollout in the config, and all calls would go to upstream %q, "+
 			"but bills in the ledger are at upstream %q: "+
-			"the rollout section must stay as long as they are there; bills are removed rollout.keep after "+
+			"the rollout section must stay as long as they are there; bills are removed two years after "+
 			"their last day", old, upstream)
 	}
 	return fmt.Errorf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger "+

@@ -255,7 +255,7 @@ func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	equal(t, store.Unconfigured("c", "a", "b").Error(), `store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
 		`rollout.old or rollout.new must name it as long as they are there`, "text")
 	equal(t, store.Unconfigured("c", "a", "").Error(), `store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
-		`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`, "text")
+		`the rollout section must stay as long as they are there; bills are removed two years after their last day`, "text")
 	equal(t, store.Renamed(between("b", "a"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
 		`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`, "text")
 	equal(t, store.Renamed(between("b", "c"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+

@@ -217,7 +217,7 @@ func TestShadowIsBounded(t *testing.T) {
 }
 
 // held is what one comparison of v2(“) may hold.
-var held = config.Size(len(v2(``).Body) + 2*len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10))
+var held = len(v2(``).Body) + 2*len(v2(``).Request) + 2*(4*len(v2(``).Body)+16<<10)
 
 // Close waits for comparisons in progress until its context ends, and then cancels them.
 func TestCloseWaitsAndThenCancels(t *testing.T) {

@@ -65,7 +65,7 @@ func (t *Stored) Use(c *config.Config) {
 	t.leaving.Unlock()
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
-		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
+		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
 		c.Table.SuccessCode(c.Table.Forms()[0]),
 	})
 }
