@@ -52,7 +52,6 @@ const (
 	Shared   Bills = "shared"
 )
 
-
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
 	// the fraction of reads that are compared

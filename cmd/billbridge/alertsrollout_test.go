@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -50,8 +49,6 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 
 `, f.oldURL, f.newURL, f.storeFile, bridgeURL))
 	return f
 }
-
-var oneComparison = proxytest.Tuned(func(c *config.Config) { c.Rollout.Shadow.InFlight = 1 })
 
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")
