@@ -131,7 +131,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	rules, err := yaml.Dump(file)
 	must(t, err)
 	calls, dead, narrow, moving := newCallsFaults(t), newDeadFaults(t), newNarrowFaults(t), newRolloutFaults(t)
-	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin, "shared": moving.shared.admin}
+	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin}
 	prometheus := startPrometheus(t, string(rules), gateways)
 
 	firing := func() map[string]bool {

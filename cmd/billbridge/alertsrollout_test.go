@@ -19,7 +19,6 @@ import (
 // rolloutFaults are faults of a rollout, of its store, and of callbacks.
 type rolloutFaults struct {
 	*alertGateway
-	shared         *alertGateway // of the same backends
 	old, new       *sandbox.Service
 	oldURL, newURL string
 	storeFile      string

@@ -171,6 +171,7 @@ func logFile(t *testing.T) *os.File {
 var (
 	rareWrites     = proxytest.Tuned(func(c *config.Config) { c.Log.Flush, c.Log.Buffer = 10*time.Second, 1<<20 })
 	frequentWrites = proxytest.Tuned(func(c *config.Config) { c.Log.Flush = time.Millisecond })
+	smallBuffer    = proxytest.Tuned(func(c *config.Config) { c.Log.Flush, c.Log.Buffer = time.Millisecond, 8<<10 })
 )
 
 func TestAStopUnderLoadLosesNoLine(t *testing.T) {
@@ -242,7 +243,7 @@ func TestR27_WritesAreRefusedWhileNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()
 	must(t, err)
-	g := startLogged(t, writer, "log: {flush: 1ms, buffer: 8KiB}\n")
+	g := startLogged(t, writer, smallBuffer)
 	fillPipe(t, writer)
 	_ = writer.Close() // ours; the process has its own
 
