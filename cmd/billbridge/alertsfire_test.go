@@ -38,7 +38,6 @@ func (p provocation) matches(series gjson.Result) bool {
 }
 
 var provocations = []provocation{
-
 	{"LogLinesLost", "job=calls", "the log goes to a full device"},
 	{"UnknownOutcome", "job=calls", "the sandbox breaks 30 creates off"},
 	{"UpstreamErrors", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
