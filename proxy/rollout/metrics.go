@@ -148,8 +148,8 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 
 // setUnknown sets the gauges of writes with an unknown outcome.
 func (r *Router) setUnknown(ctx context.Context) error {
-	s, now := r.current.Load(), r.now()
-	unknown, err := r.store.CountUnknown(ctx, "", s.UnclearBefore(now), s.ReadsDue(now))
+	now := r.now()
+	unknown, err := r.store.CountUnknown(ctx, "", UnclearBefore(now), now)
 	if err != nil {
 		return err
 	}
