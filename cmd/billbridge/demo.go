@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"billbridge/config"
@@ -29,16 +32,28 @@ func (t *trial) startDemo(partners int) (err error) {
 	if t.demo, err = newDemo(partners); err != nil {
 		return err
 	}
-	var old, new []sandbox.Partner
+	var all []sandbox.Partner
 	for _, p := range t.demo.Partners {
-		one := sandbox.Partner{Key: p.Key, Name: p.Name}
-		if old = append(old, one); p.Quirk != "differs" {
-			new = append(new, one)
+		all = append(all, sandbox.Partner{Key: p.Key, Name: p.Name})
+	}
+	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: all})
+	t.new = sandbox.New(sandbox.Options{Log: t.log, Partners: []sandbox.Partner{}})
+	new := http.HandlerFunc(t.serveNew)
+	return t.serve(new, t.old, &demoReceiver{partners: t.demo.Partners, attempts: map[string]int{}})
+}
+
+// serveNew is the new backend. It has the bills of the old one, so that shadow can compare reads, but it does not know
+// the partner that differs.
+func (t *trial) serveNew(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // what is missing is refused
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	for _, p := range t.demo.Partners {
+		if p.Quirk == "differs" && bytes.Contains(body, []byte(strconv.Quote(p.Key))) {
+			t.new.ServeHTTP(w, r)
+			return
 		}
 	}
-	t.new = sandbox.New(sandbox.Options{Log: t.log, Partners: new})
-	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: old, CopyTo: t.new}) // so that shadow can compare reads
-	return t.serve(t.new, t.old, &demoReceiver{partners: t.demo.Partners, attempts: map[string]int{}})
+	t.old.ServeHTTP(w, r)
 }
 
 // demoConfig returns the config of the gateway of the demo: an old and a new backend, and a name for each partner.

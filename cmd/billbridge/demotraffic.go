@@ -120,15 +120,10 @@ func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
 	return err
 }
 
-// delay delays the next reply of an operation, at both backends. The caller must call stop after the call.
+// delay delays the next reply of an operation. The caller must call stop after the call.
 func (t *demoTraffic) delay(operation string) (stop func()) {
-	for _, backend := range []*sandbox.Service{t.old, t.new} {
-		backend.Fault(sandbox.Fault{Operation: operation, Delay: demoDelay})
-	}
-	return func() {
-		t.old.ClearFaults()
-		t.new.ClearFaults()
-	}
+	t.old.Fault(sandbox.Fault{Operation: operation, Delay: demoDelay})
+	return t.old.ClearFaults
 }
 
 // repeat creates a bill with an id that is used already.
@@ -181,13 +176,7 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 	if next != "pay" {
 		return t.call(ctx, "bill."+next, "", b)
 	}
-	// The backend that created the bill takes the payment: the old one if it has the bill, because the new one has
-	// copies of its bills.
-	key, backend := t.demo.Partners[b.partner].Key, t.new
-	if _, err := t.old.Bill(key, b.ID); err == nil {
-		backend = t.old
-	}
-	_ = backend.Pay(key, b.ID) // an error means that the create was refused
+	_ = t.old.Pay(t.demo.Partners[b.partner].Key, b.ID) // an error means that the create was refused
 	return nil
 }
 

@@ -3,31 +3,9 @@ package sandbox_test
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
-
-// The lists show the fields of a registration. Only the sign-up page uses redirectUrl.
-func TestRegistrationStoresEveryField(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey}}})
-	_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"회원","merchantId":"매장","businessNumber":"1112233333",`+
-		`"callbackUrl":"https://partner.example.com/cb","redirectUrl":"https://partner.example.com/back"}`)
-	if codeOf(t, "v2", body) != "0000" {
-		t.Fatal(body)
-	}
-	_, list := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-	_, shown := r.ctl(http.MethodGet, "/partners", "")
-	for want, in := range map[string]string{
-		`"partnerMember":"회원","partnerMerchant":"매장"`: list, `"businessNumber":"1112233333"`: list,
-		`"callback_url":"https://partner.example.com/cb"`: shown,
-	} {
-		has(t, in, want)
-	}
-}
 
 // optional are fields that the test calls do not have.
 var optional = map[string][]string{

@@ -55,7 +55,7 @@ func TestLimits(t *testing.T) {
 		{field: "merchant", on: append(bills, status), at: of(60), past: of(61), code: "VALIDATION_001"},
 		{field: "member", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
 		{field: "merchant", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
-		{field: "billId", on: creates, at: append(of(20), limit20), past: append(of(21), limit21), code: "BILL_007"},
+		{field: "billId", on: creates, at: append(of(20), "12345678901234567890"), past: append(of(21), "123456789012345678901"), code: "BILL_007"},
 		{
 			field: "businessNumber", on: []string{register}, at: []string{"1234567890", "0000000000"}, code: "PARTNER_MAPPING_002",
 			past: []string{"123456789", "12345678901", "ABCDEFGHIJ", "123-45-678", "가나다라마바사아자차", "１２３４５６７８９０"},
@@ -126,31 +126,5 @@ func (r *rig) prepare(on, field, value string) {
 	r.must(q)
 	if stateBefore[op] == "F" {
 		must(r.t, r.Pay(q.key, billID))
-	}
-}
-
-// The last point sends a message. Without a point nothing is sent.
-func TestPointsLimit(t *testing.T) {
-	t.Parallel()
-	for _, op := range []string{"create", "resend"} {
-		for _, form := range forms {
-			t.Run(form+" "+op, func(t *testing.T) {
-				t.Parallel()
-				r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1}}})
-				if op == "resend" { // of a bill that cost no point
-					r.must(newCall("v2", "create").with("sendType", "URL"))
-				}
-				q := newCall(form, op)
-				r.must(q)
-				equal(t, r.points(), 0, "points left")
-				before := encode(r.Bills())
-				if op == "create" {
-					q = q.with("billId", "NEXT")
-				}
-				if code, body := r.do(q); code != "POINT_001" || encode(r.Bills()) != before || r.points() != 0 {
-					t.Errorf("without a point: %s, %d points left", body, r.points())
-				}
-			})
-		}
 	}
 }

@@ -40,7 +40,6 @@ type Bill struct {
 	PageRedirectURL string    `json:"page_redirect_url" v2:"pageRedirectUrl"`
 	ShortURL        string    `json:"short_url" v2:"shortUrl"`
 	Created         time.Time `json:"created"`
-	Copied          bool      `json:"copied,omitempty"`   // from another service (Options.CopyTo)
 	Messages        int       `json:"messages"`           // the number of messages sent to the customer
 	Approval        *Approval `json:"approval,omitempty"` // nil unless the bill was paid
 	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
@@ -151,9 +150,8 @@ type tables struct {
 	// These are not in the data file, and a transaction does not roll them back.
 	calls  map[string]int // by operation
 	faults []Fault        // those that wait, in order
-	late   []lateCall
-	log    []Exchange // the last ones
-	logged int        // how many there were
+	log    []Exchange     // the last ones
+	logged int            // how many there were
 }
 
 // A store runs transactions, one at a time.
@@ -220,9 +218,7 @@ func (st *store) update(f func(t *tables) error) error {
 	if err := st.disk.write(&t.rows); err != nil {
 		return fmt.Errorf("writing the data file: %w", err)
 	}
-	changed := t.Bills.staged
 	t.end(true)
-	st.copyBills(changed)
 	return nil
 }
 
