@@ -15,7 +15,6 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -100,31 +99,6 @@ func TestOverviewShowsTheStateOfTheRollout(t *testing.T) {
 	}
 }
 
-// Failed callbacks and writes with an unknown outcome need a person, and so does a store that cannot be read.
-func TestOverviewOfAStore(t *testing.T) {
-	t.Parallel()
-	s := newStored(t, "memory:", nil)
-	s.add("one", "B1", store.Dead, time.Hour)
-	s.add("one", "B2", store.Dead, time.Hour)
-	s.unknown("one", "B3", "r1")
-	must(t, errors.Join(s.store.Prove(t.Context(), partner.Of("one")), s.operator.Rollout.SetGauges(t.Context())))
-	s.Finished(&proxy.Finished{At: s.now, Unknown: true})
-	want := []string{
-		"notice /partners The rollout has not begun",
-		"problem /bills Writes whose outcome is still unknown after the reads of the gateway: 1",
-		"problem /deliveries?state=dead Failed callbacks that wait for a decision: 2",
-	}
-	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	equal(t, atLeast(operate.Number{Number: 1000, More: true}), "1,000+", "more than 1000")
-	must(t, s.store.Close())
-	want = []string{"problem /partners The rollout cannot be read: store: closed", "problem /deliveries The callbacks cannot be read: store: closed"}
-	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // unpaired is a gateway whose upstream answered with codes without a pair.
 type unpaired struct{}
 
@@ -174,4 +148,9 @@ func TestOverviewCountsSixtyMinutes(t *testing.T) {
 	if _, body := get(t, c, "/", "en"); !strings.Contains(body, "<b>0</b>") || strings.Contains(body, "Counted since") || strings.Contains(body, "1,500") || !strings.Contains(body, "No call has ended yet") {
 		t.Errorf("after two hours:\n%s", body)
 	}
+}
+
+func TestManyAreAtLeast(t *testing.T) {
+	t.Parallel()
+	equal(t, atLeast(operate.Number{Number: 1000, More: true}), "1,000+")
 }
