@@ -35,7 +35,7 @@ func (s *stored) unknown(key, bill, request string) {
 // What callbacks report about a bill counts like what reads show, with its time and its source. A state that does not look like one is not shown.
 func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	s.unknown("one", "B1", "r1") // its read showed no state
 	body := s.page("/bills?bill=B1")
 	s.has("the bill", body, "No callback and no read of an operator has reported a state")
@@ -72,7 +72,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 // A read of a bill shows the answer of its backend. If the key of the partner is not known, the page says so.
 func TestBillIsReadNow(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	s.unknown("one", "B1", "r1")
 	form := url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode()
 	read := func() string {

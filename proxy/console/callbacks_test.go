@@ -16,7 +16,7 @@ import (
 // A superseded callback has a tab and says why it ended. The preview of its replay has the reason against it, and confirming it overrides that.
 func TestReplayOfASupersededCallback(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	add := func(id string) {
 		fresh, _, err := s.store.Accept(t.Context(), store.Callback{
 			ID: id, Address: "a", Upstream: "old", Partner: partner.Of("one"), Bill: "B1", Form: "v2", URL: "http://127.0.0.1:1/paid", Host: "127.0.0.1:1",
@@ -52,7 +52,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 // With 10,000 names of partners the pages are not larger than with 500, and a name is still found.
 func TestManyPartnersDoNotMakePagesLarge(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	id := s.add("one", "B1", store.Dead, time.Hour)
 	c := *s.Config()
 	for i := range 10_000 {
@@ -84,7 +84,7 @@ func TestGatewayWithoutCallbacksHasNoneToDecide(t *testing.T) {
 // A callback that the upstream sent again is acknowledged and not delivered. The operator sees that, and can deliver it anyway.
 func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	id, other := s.add("one", "B1", store.Delivered, time.Hour), s.add("one", "B2", store.Delivered, time.Hour)
 	first, err := s.store.Get(t.Context(), id)
 	must(t, err)
@@ -104,7 +104,7 @@ func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 func TestMissingCallbacksAreListed(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	s.hasNot("nothing is missing", s.page("/deliveries"), "Missing callbacks")
 	must(t, s.store.Prove(ctx, partner.Of("one")))
 	for bill, why := range map[string]string{"B1": "", "B2": "no_partner", hostile: hostile} {
@@ -129,7 +129,7 @@ func TestMissingCallbacksAreListed(t *testing.T) {
 // Events are listed among the callbacks, without a partner and without the path of their destination, which is a secret.
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	works(t)(s.store.Accept(t.Context(), store.Callback{
 		ID: "ev_00112233445566778899aabbccddeeff", Upstream: config.NotifyUpstream, Form: config.Slack, URL: "https://hooks.example.com/T0/B0/chat", Host: "h",
 		Order: "o", Once: true, Received: time.Now(),

@@ -41,7 +41,7 @@ func TestPages(t *testing.T) {
 				t.Parallel()
 				p := &script{t: t}
 				if strings.HasSuffix(file, "stored.txt") {
-					s := newStored(t, "memory:", nil)
+					s := newStored(t)
 					p.handler, p.make = s, s.make
 				} else {
 					d := newRolloutDesk(t)
@@ -84,7 +84,7 @@ func (p *script) line(line string) {
 	command, rest, _ := strings.Cut(line, " ")
 	verb, status, is := strings.Cut(command, ":")
 	switch verb {
-	case "get", "post":
+	case "get", "post", "put", "delete", "head":
 		if !is {
 			status = map[string]string{"get": "200", "post": "303"}[verb]
 		}
