@@ -1,21 +1,22 @@
 package console
 
 import (
+	"encoding/json"
 	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
+
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/store"
 )
 
 var noted = regexp.MustCompile(`<li class="(problem|notice)">(?:<a id="[^"]+" href="([^"]*)">)?([^<]*)`)
@@ -73,28 +74,19 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 // The state of the rollout needs a person only while it is so.
 func TestOverviewShowsTheStateOfTheRollout(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.Local)
-	for _, row := range []struct {
-		status operate.Status
-		want   []string
-	}{
-		{operate.Status{Stopped: &operate.Declared{By: "anna", At: at}}, []string{"problem /partners The kill switch is on, by anna, since "}},
-		{operate.Status{Stopped: &operate.Declared{By: "anna", At: at}, Unstored: true}, []string{"problem /partners The kill switch is on, by anna, on this gateway only"}},
-		{operate.Status{Started: &at}, []string{"notice /partners The rollout has not begun"}},
-		{operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: store.ByFailOver, At: time.Now()}}, []string{"problem /partners PostgreSQL failed over at "}},
-		{operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: store.ByFailOver, At: time.Now().Add(-25 * time.Hour)}}, nil},
-		{operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: "anna", At: time.Now()}}, nil},
-		{operate.Status{Begun: &operate.Declared{}, Clock: &operate.Clock{Stepped: true}}, []string{"problem  The clock differs"}},
-		{operate.Status{Begun: &operate.Declared{}, Failing: 1}, []string{"problem /partners Partners with a FAIL in the rollout report: 1"}},
-	} {
-		a := attentions{console: newConsole(t, Options{}), r: httptest.NewRequest("GET", "/", nil)}
-		a.state(row.status)
-		var got []string
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for line := range strings.Lines(string(proxytest.ReadFile(t, "testdata/rolloutstates.txt"))) {
+		state, want, _ := strings.Cut(strings.TrimSpace(line), " => ")
+		var status operate.Status
+		must(t, json.Unmarshal([]byte(state), &status))
+		a := attentions{console: newConsole(t, Options{Now: func() time.Time { return noon }}), r: httptest.NewRequest("GET", "/", nil)}
+		a.state(status)
+		got := ""
 		for _, one := range a.list {
-			got = append(got, map[bool]string{true: "problem ", false: "notice "}[one.Bad]+one.Link+" "+string(one.Text))
+			got += map[bool]string{true: "problem ", false: "notice "}[one.Bad] + one.Link + " " + string(one.Text)
 		}
-		if !slices.EqualFunc(got, row.want, strings.HasPrefix) {
-			t.Errorf("%+v: %q, want %q", row.status, got, row.want)
+		if !strings.HasPrefix(got, want) || want == "" && got != "" || len(a.list) > 1 {
+			t.Errorf("%s: %q", line, got)
 		}
 	}
 }

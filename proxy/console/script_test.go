@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -25,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite testdata/playground.txt; review
 
 // What pages show and do, as the files of testdata/pages have it. A test is a line "== name" and calls, one a line: "get PATH"
 // and "post PATH FORM" must be answered with 200 and 303, or another status, as in "get:404 PATH"; {hidden} in a form are the
-// hidden fields of the last page, and {kept} those of the page before "keep". Below: "+ TEXT" is on the page and "- TEXT" is not, "to PATH" is where a post leads, "count N
+// hidden fields of the last page, {kept} those of the page before "keep", and {many} the partners of "many". Below: "+ TEXT" is on the page and "- TEXT" is not, "to PATH" is where a post leads, "count N
 // TEXT" is how often the page has a text, "order A | B" is the order of two texts, and "row KEY" looks at the row of a partner alone. {key} is the short ID of a partner.
 // The other calls are those of desk.make and stored.make. No page has a script of a caller.
 func TestPages(t *testing.T) {
@@ -64,6 +65,7 @@ type script struct {
 	make     func(words []string) (shown string)
 	language string
 	kept     string
+	many     string // what the last call that was no request has shown
 	whole    string // the last page
 	page     string // or what "row" looks at
 	location string
@@ -78,6 +80,8 @@ func (p *script) line(line string) {
 			return hidden(p.whole).Encode()
 		case "{kept}":
 			return p.kept
+		case "{many}":
+			return url.QueryEscape(p.many)
 		}
 		return partner.ShortOf(key[1 : len(key)-1])
 	})
@@ -111,8 +115,8 @@ func (p *script) line(line string) {
 	case "lang":
 		p.language = rest
 	default:
-		p.page = p.make(strings.Fields(line))
-		p.whole = p.page
+		p.many = p.make(strings.Fields(line))
+		p.page, p.whole = p.many, p.many
 	}
 }
 
@@ -144,6 +148,7 @@ func (d *rolloutDesk) make(words []string) (shown string) {
 		n, _ := strconv.Atoi(words[1])
 		for i := range n {
 			d.seen(fmt.Sprint(words[2], i), 2*time.Hour)
+			shown += partner.ShortOf(fmt.Sprint(words[2], i)) + "\n"
 		}
 	case "prove":
 		d.prove(words[1])

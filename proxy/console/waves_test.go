@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -48,29 +47,6 @@ func (d *rolloutDesk) fail(key string) {
 			Class: evidence.Differs, Bill: fmt.Sprint("f", i), Succeeded: [2]bool{true, true}, States: true,
 			Differences: []evidence.Difference{{Path: "memo", Kind: evidence.InOther}},
 		})
-	}
-}
-
-// The partners of a wave are in pages of 100.
-func TestPartnersOfAWaveAreInPages(t *testing.T) {
-	t.Parallel()
-	d := newRolloutDesk(t)
-	for i := range 103 {
-		d.seen(fmt.Sprint("key", i), 2*time.Hour)
-	}
-	list := ""
-	for i := range 103 {
-		list += partner.ShortOf(fmt.Sprint("key", i)) + "\n"
-	}
-	_, preview := post(t, d, "/waves/new", url.Values{"name": {"autumn"}, "partners": {list}}.Encode())
-	gives(t, http.StatusSeeOther)(post(t, d, "/waves/new", hidden(preview).Encode()))
-	rows := func(page string) int {
-		return strings.Count(d.shows(page, 200), `<th scope="row" data-label="Partner">`)
-	}
-	d.shows("/waves/autumn", 200, `href="/waves/autumn?after=100">Next page`, `<div id="wave" hx-get="/waves/autumn?after=" hx-trigger="every 5s"`)
-	d.shows("/waves/autumn?after=100", 200, `<div id="wave" hx-get="/waves/autumn?after=100" hx-trigger="every 5s"`)
-	if first, second := rows("/waves/autumn"), rows("/waves/autumn?after=100"); first != 100 || second != 3 {
-		t.Errorf("the pages have %d and %d partners", first, second)
 	}
 }
 
