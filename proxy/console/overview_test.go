@@ -6,7 +6,6 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"billbridge/proxy/proxytest"
 
-	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
 )
@@ -33,6 +31,7 @@ func attentionsOn(body string) (list []string) {
 func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.Local)
+	config := proxytest.Config(t, testConfig)
 	ready := func(list ...Problem) func() []Problem { return func() []Problem { return list } }
 	for name, row := range map[string]struct {
 		options Options
@@ -42,8 +41,8 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 	}{
 		"nothing":        {Options{Ready: ready()}, nil, finished("x"), nil},
 		"not ready":      {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
-		"unpaired codes": {Options{Gateway: unpaired{}}, nil, nil, []string{"notice /calls?upstream=old The upstream old answered with codes that partners of the other form do not know: 9800, 9980. Add pairs to the table."}},
-		"breaker":        {Options{Gateway: openBreaker{at}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since "}},
+		"unpaired codes": {Options{Gateway: stubGateway{config, proxy.UpstreamStatus{Breaker: "closed", Unpaired: []string{"9800", "9980"}}}}, nil, nil, []string{"notice /calls?upstream=old The upstream old answered with codes that partners of the other form do not know: 9800, 9980. Add pairs to the table."}},
+		"breaker":        {Options{Gateway: stubGateway{config, proxy.UpstreamStatus{Breaker: "open", Opened: &at}}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since "}},
 		"reload":         {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
 		"unknown":        {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
 		"failed":         {Options{}, nil, &proxy.Finished{At: time.Now(), Called: true, Reason: "reset"}, []string{"notice /calls?outcome=failed Calls that failed in the last 60 minutes: 1"}},
@@ -89,22 +88,6 @@ func TestOverviewShowsTheStateOfTheRollout(t *testing.T) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
-}
-
-// unpaired is a gateway whose upstream answered with codes without a pair.
-type unpaired struct{}
-
-func (unpaired) Upstreams() []proxy.UpstreamStatus {
-	up := &config.Upstream{Name: "old", Form: "legacy", Address: config.Address{URL: &url.URL{Host: "127.0.0.1"}}}
-	return []proxy.UpstreamStatus{{Upstream: up, Breaker: "closed", Unpaired: []string{"9800", "9980"}}}
-}
-
-// openBreaker is a gateway whose upstream has an open breaker.
-type openBreaker struct{ at time.Time }
-
-func (g openBreaker) Upstreams() []proxy.UpstreamStatus {
-	up := &config.Upstream{Name: "old", Form: "legacy", Address: config.Address{URL: &url.URL{Host: "127.0.0.1"}}}
-	return []proxy.UpstreamStatus{{Upstream: up, Breaker: "open", Opened: &g.at}}
 }
 
 // The numbers are those of the last 60 minutes, and a gateway that has started since says so.

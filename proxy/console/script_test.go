@@ -163,7 +163,7 @@ func (d *rolloutDesk) make(words []string) (shown string) {
 	case "stop":
 		d.Operator.Stop(d.t.Context(), operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "anna"}}})
 	case "gateway":
-		d.Gateway = stubGateway{d.Config()}
+		d.Gateway = stubGateway{config: d.Config()}
 	case "runs":
 		d.runs(words[1], strings.Join(words[2:], " "))
 	case "audit":

@@ -193,29 +193,6 @@ func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	}
 }
 
-// Setting the clock makes attempts due.
-func TestCallbackFollowsTheClock(t *testing.T) {
-	t.Parallel()
-	p := newPartner(t, answerWith(200, "{}"))
-	r := start(t)
-	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
-	must(t, r.Pay(demoKey, billID))
-	c := r.awaitCallbackOf(billID, "F", "waiting", 1)
-	if !c.Next.Equal(noon.Add(time.Hour)) {
-		t.Errorf("the next attempt is due at %v", c.Next)
-	}
-	r.ctl(http.MethodPost, "/clock", `{"advance":"59m59s"}`)
-	r.awaitCallbackOf(billID, "F", "waiting", 1)
-	r.ctl(http.MethodPost, "/clock", `{"advance":"1s"}`)
-	r.awaitCallbackOf(billID, "F", "waiting", 2)
-	p.setAnswer(answerWith(200, successAnswer))
-	r.ctl(http.MethodPost, "/clock", `{"advance":"2h"}`)
-	if c := r.awaitCallbackOf(billID, "F", "delivered", 3); !c.Attempts[2].At.Equal(noon.Add(3 * time.Hour)) {
-		t.Errorf("%+v", c)
-	}
-	equal(t, len(p.received()), 3)
-}
-
 // An attempt whose answer takes longer than the timeout fails.
 func TestCallbackTimeout(t *testing.T) {
 	t.Parallel()

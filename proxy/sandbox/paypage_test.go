@@ -18,35 +18,23 @@ func TestPayPageInEveryState(t *testing.T) {
 		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
 		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
 	}
-	paid := []string{"영수증", "Receipt", "30000001", "2026-03-02T12:34:56&#43;09:00", "Korea time", "4518-42**-****-1234"}
-	for _, row := range []struct {
-		name, state string
-		late        bool
-		says        []string
-		not         []string
-	}{
-		{"unpaid", "W", false, []string{"결제 대기", "Not paid yet", "30,000원 결제하기", "Pay 30,000 won"}, []string{"Receipt</span>"}},
-		{"expired", "W", true, []string{"기한 만료", "Expired", "The time to pay this bill has passed."}, []string{"Receipt"}},
-		{"paid", "F", false, append(paid, "결제 완료", "This bill has been paid."), []string{"취소"}},
-		{"paid, long ago", "F", true, append(paid, "This bill has been paid."), []string{"Expired"}},
-		{"cancelled", "C", false, append(paid, "결제 취소", "The payment of this bill was cancelled.", "30000002"), nil},
-		{"destroyed", "D", false, []string{"파기", "The issuer has withdrawn this bill."}, []string{"Receipt"}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
+	for _, row := range rowsIn(t, "paypages") {
+		name, state, says := row[0], row[1], strings.Split(row[3], "; ")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t)
-			r.createInState(row.state)
-			if row.late {
+			r.createInState(state)
+			if row[2] == "late" {
 				must(t, r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))))
 			}
 			b, err := r.Bill(demoKey, billID)
 			must(t, err)
 			p := visit(t, http.MethodGet, b.ShortURL, nil)
-			p.says(t, http.StatusOK, append(always, row.says...)...)
-			for _, text := range row.not {
+			p.says(t, http.StatusOK, append(always, says...)...)
+			for text := range strings.FieldsSeq(row[4]) {
 				lacks(t, p.body, text, "the page shows")
 			}
-			equal(t, p.form(), row.name == "unpaid", "form")
+			equal(t, p.form(), name == "unpaid", "form")
 			if strings.Contains(p.body, "01012345678") || strings.Contains(p.body, demoKey) {
 				t.Error("the page shows the phone or the key")
 			}
@@ -54,8 +42,8 @@ func TestPayPageInEveryState(t *testing.T) {
 				return
 			}
 			p = visit(t, http.MethodPost, b.ShortURL, card)
-			p.says(t, http.StatusConflict, append(row.says, `role="alert"`, "This payment was not made")...)
-			if p.form() || r.state() != row.state {
+			p.says(t, http.StatusConflict, append(says, `role="alert"`, "This payment was not made")...)
+			if p.form() || r.state() != state {
 				t.Errorf("form %t, state %s", p.form(), r.state())
 			}
 		})
