@@ -154,8 +154,8 @@ func newSender(s *Service) *sender {
 	return n
 }
 
-// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change of
-// callbacks or the clock.
+// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change
+// of callbacks or the clock.
 func (n *sender) sendDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
