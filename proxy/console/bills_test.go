@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -33,37 +32,10 @@ func (s *stored) unknown(key, bill, request string) {
 	must(s.t, err)
 }
 
-// Without a bill the page has the writes with an unknown outcome. With one it has what ledger, callbacks and calls know of it.
-func TestBillIsFoundEverywhere(t *testing.T) {
-	t.Parallel()
-	s := newStored(t, "memory:", nil)
-	s.unknown("one", hostile, hostile)
-	s.unknown("two", "B2", "r2")
-	callback := s.add("one", hostile, store.Delivered, time.Hour)
-	for _, f := range []proxy.Finished{
-		{At: s.now, Partner: partner.Of("one")[:12], Bill: hostile, Operation: "bill.read", Upstream: "old", Status: 504, Code: hostile, Unknown: true},
-		{At: s.now, Partner: partner.Of("two")[:12], Bill: "B2", Operation: "bill.resend", Upstream: "old", Status: 200, Code: "0000"},
-	} {
-		s.Finished(&f)
-	}
-	body := s.page("/bills")
-	s.has("the list", body, "bill.create", "no clear answer", partner.Of("one").Short(), partner.Of("two").Short(), `/bills?bill=B2&amp;partner=`+partner.Of("two").Short(), `action="/bills/read"`)
-	for _, who := range []string{"", partner.Of("one").Short(), "Hana Clinic"} {
-		body := s.page("/bills?" + url.Values{"bill": {hostile}, "partner": {who}}.Encode())
-		s.has("the bill", body, "owned", "/deliveries/"+callback, "bill.read", "504", "outcome unknown", "Read it now")
-		s.hasNot("the bill", body, "bill.resend", `<code>B2</code>`)
-	}
-	body = s.page("/bills?bill=B2&partner=Hana+Clinic")
-	s.has("the bill of another partner", body, "The ledger does not have this bill.", "No call that this gateway keeps", "There is none.", "No callback matches.")
-	for _, wrong := range []string{"partner=" + url.QueryEscape(hostile), "bill=B2&partner=" + strings.Repeat("f", 12), "bill=" + strings.Repeat("x", 50_000), "bill=%00"} {
-		s.page("/bills?" + wrong)
-	}
-}
-
 // What callbacks report about a bill counts like what reads show, with its time and its source. A state that does not look like one is not shown.
 func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	s.unknown("one", "B1", "r1") // its read showed no state
 	body := s.page("/bills?bill=B1")
 	s.has("the bill", body, "No callback and no read of an operator has reported a state")
@@ -100,7 +72,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 // A read of a bill shows the answer of its backend. If the key of the partner is not known, the page says so.
 func TestBillIsReadNow(t *testing.T) {
 	t.Parallel()
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	s.unknown("one", "B1", "r1")
 	form := url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode()
 	read := func() string {

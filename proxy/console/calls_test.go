@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -43,59 +44,19 @@ func TestCallsAreFiltered(t *testing.T) {
 	c := newConsole(t, Options{Config: configOf(proxytest.Config(t, namesConfig))})
 	log := ""
 	noon, trace := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), "0af7651916cd43dd8448eb211c80319c"
-	for i, change := range []func(*proxy.Finished){
-		func(f *proxy.Finished) {},
-		func(f *proxy.Finished) { f.Partner = "aaaabbbbcccc" },
-		func(f *proxy.Finished) { f.Partner = "999988887777" },
-		func(f *proxy.Finished) { f.Operation = "bill.create" },
-		func(f *proxy.Finished) { f.Client = "v2" },
-		func(f *proxy.Finished) { f.Form, f.Upstream = "legacy", "old" },
-		func(f *proxy.Finished) { f.Form, f.Upstream = "legacy", "old" },
-		func(f *proxy.Finished) { f.Route = "stage" },
-		func(f *proxy.Finished) { f.Code, f.Succeeded = "BILL_003", false },
-		func(f *proxy.Finished) { f.Bill = "BILL-2" },
-		func(f *proxy.Finished) { f.Took = time.Second },
-		func(f *proxy.Finished) { f.Unknown, f.Succeeded = true, false },
-		func(f *proxy.Finished) { f.TraceID, f.Partner = trace, "" },
-		func(f *proxy.Finished) { f.Code, f.Status, f.Called, f.Succeeded = "VALIDATION_001", 400, false, false },
-		func(f *proxy.Finished) { f.Code, f.Status, f.Reason, f.Succeeded = "ERROR", 502, "it's", false },
-		func(f *proxy.Finished) { f.Code = "none" }, // the success of a legacy read
-	} {
+	calls, queries, _ := strings.Cut(string(proxytest.ReadFile(t, "testdata/callfilters.txt")), "query ")
+	for i, change := range strings.Split(calls, "\ncall ")[1:] {
 		f := finished(fmt.Sprint(i))
 		f.At = noon.Add(time.Duration(i) * time.Minute).Local()
-		change(f)
+		must(t, json.Unmarshal([]byte(change), f))
 		c.Finished(f)
 		log = f.Line() + log
 	}
 	log = "not JSON\n" + log
-	for query, want := range map[string]string{
-		"":                     "15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0",
-		"partner=Hana+Academy": "1",
-		"partner=hana":         "15 14 13 11 10 9 8 7 6 5 4 3 1 0",
-		"partner=9999":         "2",
-		"partner=" + strings.Repeat("a", 4) + "bbbbcccc" + strings.Repeat("0", 52): "1",
-		"operation=bill.create":          "3",
-		"client=v2":                      "4",
-		"form=legacy":                    "6 5",
-		"upstream=old":                   "6 5",
-		"route=stage":                    "7",
-		"code=BILL_003":                  "8",
-		"bill=BILL-2":                    "9",
-		"slower=999.5":                   "10",
-		"outcome=unknown":                "11",
-		"outcome=refused":                "8",
-		"outcome=blocked":                "13",
-		"outcome=failed":                 "14",
-		"outcome=ok":                     "15 12 10 9 7 6 5 4 3 2 1 0",
-		"code=it's":                      "",
-		"id=4":                           "4",
-		"id=" + trace:                    "12",
-		"from=2026-11-22T12:10:00Z":      "15 14 13 12 11 10",
-		"to=2026-11-22T12:01:00%2B00:00": "1 0",
-		"client=legacy&form=v2&upstream=new&route=owner&code=0000&bill=BILL-1&outcome=ok&partner=clinic&slower=3": "10 3 0",
-		"operation=none": "",
-	} {
-		status, body := get(t, c, "/calls?"+query, "en")
+	for row := range strings.SplitSeq(queries, "\nquery ") {
+		query, want, _ := strings.Cut(strings.TrimSpace(row), " =>")
+		want = strings.TrimSpace(want)
+		status, body := get(t, c, "/calls"+query, "en")
 		if got := shownIDs(c, body); status != http.StatusOK || got != want {
 			t.Errorf("%s: %d, shows %q, want %q", query, status, got, want)
 		}
@@ -250,7 +211,7 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 func TestR35_BillsThatLookLikePhonesAreHidden(t *testing.T) {
 	t.Parallel()
 	const phone = "01098765432"
-	s := newStored(t, "memory:", nil)
+	s := newStored(t)
 	c := s.Console
 	s.unknown("one", phone, "r1")
 	id := s.add("one", phone, store.Dead, time.Hour)

@@ -211,30 +211,6 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-func TestAnswersWithoutAPage(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	for _, row := range []struct {
-		method, target string
-		status         int
-	}{
-		{"GET", "/nowhere", 404},
-		{"GET", "/calls/x/y", 404},
-		{"GET", "/static/README.md", 404},
-		{"GET", "/static/..%2fstyle.css", 404},
-		{"GET", "/static/none.js", 404},
-		{"GET", "/Calls", 404},
-		{"POST", "/calls", 405},
-		{"DELETE", "/", 405},
-		{"PUT", "/nowhere", 405},
-		{"HEAD", "/calls", 200},
-		{"GET", "/static/htmx.min.js", 200},
-	} {
-		r := httptest.NewRequestWithContext(t.Context(), row.method, row.target, nil)
-		gives(t, row.status, row.method, row.target)(do(c, r))
-	}
-}
-
 // A refusingAccess refuses every token, and keeps it.
 type refusingAccess struct{ token string }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,19 +29,24 @@ func newConsole(t *testing.T, o Options) *Console {
 		o.Config = configOf(proxytest.Config(t, testConfig))
 	}
 	if o.Gateway == nil {
-		o.Gateway = stubGateway{o.Config()}
+		o.Gateway = stubGateway{config: o.Config()}
 	}
 	c, err := New(o)
 	must(t, err)
 	return c
 }
 
-// A stubGateway has the upstreams of a config. Their breakers are closed.
-type stubGateway struct{ config *config.Config }
+// A stubGateway has the upstreams of a config. The first one has a status, those of the others are closed breakers.
+type stubGateway struct {
+	config *config.Config
+	first  proxy.UpstreamStatus
+}
 
 func (g stubGateway) Upstreams() (list []proxy.UpstreamStatus) {
+	status := g.first
 	for i := range g.config.Upstreams {
-		list = append(list, proxy.UpstreamStatus{Upstream: &g.config.Upstreams[i], Breaker: "closed"})
+		status.Upstream, status.Breaker = &g.config.Upstreams[i], cmp.Or(status.Breaker, "closed")
+		list, status = append(list, status), proxy.UpstreamStatus{}
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -9,10 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"billbridge/proxy/proxytest"
 
 	"billbridge/proxy/pages"
 	"billbridge/translate"
@@ -49,98 +53,31 @@ func result(t *testing.T, page string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(text.String())), " ")
 }
 
-func TestPlaygroundExplainsARequest(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	status, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", "{\"apikey\":\"k1\",\r\n\"bill\":{\"price\":\"20000\",\"memo\":\"x\"}}"))
-	got := result(t, page)
-	for _, want := range []string{
-		`{ "apiKey": "k1", "bill": { "sendType": "TALK", "price": 20000 } }`, "apikey → apiKey partner key renamed", `converted "20000" → 20000 billing.yaml:`,
-		`{v2: bill.price, legacy: bill.price, as: digits`, `bill.memo dropped is not a field of this operation "x" none`, `bill.sendType how the customer gets the bill defaulted → "TALK"`,
-	} {
-		has(t, got, want)
-	}
-	if status != http.StatusOK || !strings.Contains(page, "&#34;memo&#34;") {
-		t.Errorf("%d: the document is not there any more:\n%s", status, page)
-	}
-}
+// rowOfTheTable matches a row of the table and its line.
+var rowOfTheTable = regexp.MustCompile(`billing\.yaml:\d+ (\{v2: [^,}]*(?:, legacy: [^,}]*)?)[^}]*\}`)
 
-func TestPlaygroundShowsThePlaceOfARefusal(t *testing.T) {
+// The result for documents, as testdata/playground.txt has it. What was typed is still there, and the table stays as it is.
+func TestPlaygroundResults(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, Options{})
-	for document, want := range map[string]string{
-		"{\"apikey\":\"k\",\r\n  \"bill\": {\"price\": \"김\"}}": `VALIDATION_001 bill.price has the wrong type: want a whole number in digits, got text with other characters than digits Line 2, column 21 "bill": {"price": "김" }}`,
-		"not JSON":                           `VALIDATION_001 not JSON at byte 1 Line 1, column 2 n o t JSON`,
-		"{\r\n\r\n x":                        `VALIDATION_001 not JSON at byte 4 Line 3, column 2 x`,
-		strings.Repeat("[", 10_000):          `VALIDATION_001 nested deeper than 32 levels at byte 32 Line 1, column 33`,
-		`{"apikey":"k","apikey":"k"}`:        `VALIDATION_001 apikey the name appears twice Line 1, column 15`,
-		`{"apikey":["` + "\x00" + `"]}`:      `VALIDATION_001 apikey.0 not JSON`,
-		`{"bill":{"price":"1"},"APIKEY":""}`: `PARTNER_002 APIKEY differs from apikey in case only Line 1, column 32`,
-	} {
-		status, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document))
-		if got := result(t, page); status != http.StatusOK || !strings.Contains(got, want) || strings.Contains(got, "Output") {
-			t.Errorf("%d: the result of %.60q lacks %q:\n%.2000s", status, document, want, got)
+	proxytest.Transcript(t, "testdata/playground.txt", *update, []string{"en"}, func(t *testing.T, _ string) func(string) []string {
+		c := newConsole(t, Options{})
+		before, _ := c.Config().Table.YAML()
+		return func(line string) []string {
+			words := strings.SplitN(line, " ", 5)
+			var more map[string]string
+			must(t, json.Unmarshal([]byte(words[4]), &more))
+			values := form(words[0], words[1], words[2]+" "+words[3])
+			for name, value := range more {
+				values.Set(name, value)
+			}
+			status, page := tryOut(t, c, values)
+			after, _ := c.Config().Table.YAML()
+			equal(t, string(after), string(before), "the table")
+			typed := html.EscapeString(strings.ReplaceAll(more["document"], "\r", ""))
+			has(t, strings.ReplaceAll(strings.ReplaceAll(page, "\r", ""), "\ufffd", "\x00"), typed, "the document")
+			return []string{fmt.Sprint(status, " ", rowOfTheTable.ReplaceAllString(result(t, page), "billing.yaml $1}"))}
 		}
-	}
-	_, page := tryOut(t, c, form("bill.create", "request", "v2 legacy", "document", `{"apiKey":"k"}`))
-	if got := result(t, page); !strings.Contains(got, "BILL_008 bill.sendType is missing") || strings.Contains(got, "Line") {
-		t.Errorf("a missing field:\n%s", got)
-	}
-}
-
-func TestPlaygroundExplainsAReply(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	request := `{"apikey":"k","member":"m1","bill_id":"B1"}`
-	reply := `{"code":"0000","message":"ok","data":{"billId":"B1"}}`
-	for _, row := range []struct {
-		form url.Values
-		want string
-	}{
-		{form("bill.destroy", "reply", "v2 legacy", "request", request, "document", reply), `member user inside the partner echoed request: member "m1"`},
-		{form("bill.destroy", "reply", "v2 legacy", "document", reply), "Documented, but missing: apiKey , member , merchant , hash"},
-		{form("bill.cancel", "reply", "v2 legacy", "document", `{"code":"0000","message":"m","data":{"apiKey":true,"member":"m","merchant":"s","billId":"B1","hash":"h","apprNum":"1","apprOriginNum":"2"}}`), "Documented, but missing: apprCancelDt Field by field"},
-		{form("bill.destroy", "reply", "v2 legacy", "request", request, "document", strings.ReplaceAll(reply, "B1", "B2")), "The reply is unusable. The outcome of a write is unknown. data.billId a success, but its billId is not that of the request"},
-		{form("bill.destroy", "reply", "v2 legacy", "request", `{"apikey":[]}`, "document", reply), "The request of this reply is refused, so there is no reply to translate. PARTNER_002 apikey has the wrong type"},
-		{form("bill.read", "reply", "legacy v2", "status", "500", "request", `{"apiKey":"k","bill":{"billId":"B1"}}`, "document", `{"bill_id":"B1","appr_state":"F"}`), "code is missing, and the fields are not those of a success without an envelope"},
-		{form("bill.read", "reply", "legacy v2", "request", `{"apiKey":"k","bill":{"billId":"B1"}}`, "document", `{"bill_id":"B1","appr_state":"F"}`), `appr_state → data.apprState bill state renamed "F"`},
-		{form("bill.read", "reply", "legacy v2", "status", "x", "document", "{}"), "The HTTP status must be a number from 100 to 599."},
-		{form("callback.payment", "reply", "v2 legacy", "document", `{"billId":"B1","apprDt":0}`), `apprDt → appr_dt approval time, 14 digits converted 0 → ""`},
-		{form("callback.payment", "request", "v2 legacy", "document", `{"bill_id":"B1"}`), "The callback is already in the other form, so it is not changed."},
-		{form("callback.payment", "request", "v2 legacy", "document", `<xml>`), "The callback is not recognised, so it is not changed."},
-		{form("bill.none", "request", "v2 legacy", "document", `{}`), "The table has no such operation."},
-		{form("mapping.list", "request", "v2 legacy", "document", `{}`), "The operation does not exist in both of these forms."},
-		{form("bill.create", "request", "legacy v2", "document", "  "), "Paste a document to see its translation."},
-	} {
-		status, page := tryOut(t, c, row.form)
-		if got := result(t, page); status != http.StatusOK || !strings.Contains(got, row.want) {
-			t.Errorf("%d: the result lacks %q:\n%s", status, row.want, got)
-		}
-	}
-}
-
-// An overlay changes the table for one document only, and its mistakes have a line and a column.
-func TestPlaygroundAppliesAnOverlay(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	before, _ := c.Config().Table.YAML()
-	document := `{"apikey":"k","bill":{"memo":"x"},"left":"7"}`
-	overlay := "operations:\r\n  bill.create:\r\n    request:\r\n      - {v2: bill.memo, legacy: bill.memo, new: true}\r\n"
-	_, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document, "overlay", overlay))
-	has(t, result(t, page), `bill.memo same "x" overlay:4 {v2: bill.memo, legacy: bill.memo}`, "the overlay has no effect")
-	_, page = tryOut(t, c, form("points.left", "request", "legacy v2", "document", document, "overlay", "operations: {points.left: {new: true, v2: /p, legacy: /if/p, effect: read, request: [{v2: l, legacy: left, as: digits}], reply: []}}"))
-	if got := result(t, page); !strings.Contains(got, `left → l converted "7" → 7 overlay:1`) || !strings.Contains(page, `<option selected>points.left</option>`) {
-		t.Errorf("the operation of the overlay is not there:\n%s", got)
-	}
-	_, page = tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document, "overlay", "operations:\r\n  bill.create:\r\n    request:\r\n      - {v2: bill.memo, legacy: bill.memo}\r\n  bill.creat: {}"))
-	if got := result(t, page); !strings.Contains(got, "The overlay has mistakes. Nothing was translated. Line 4, column 14: bill.create request has no path bill.memo") || !strings.Contains(got, "Line 5, column 3: the table has no operation bill.creat; did you mean bill.create?") {
-		t.Errorf("the mistakes of the overlay:\n%s", got)
-	}
-	_, page = tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document))
-	after, _ := c.Config().Table.YAML()
-	if got := result(t, page); !strings.Contains(got, "bill.memo dropped") || !bytes.Equal(before, after) {
-		t.Errorf("the overlay has stayed:\n%s", got)
-	}
+	})
 }
 
 func TestPlaygroundRefusesWhatIsTooLarge(t *testing.T) {

@@ -103,22 +103,3 @@ func TestRingKeepsFailures(t *testing.T) {
 		equal(t, fmt.Sprint(r.spans(o)), want, o)
 	}
 }
-
-func TestRingListsPages(t *testing.T) {
-	t.Parallel()
-	r := newRing(time.Now())
-	for i := range 5 {
-		r.add(finished(fmt.Sprint(i)))
-	}
-	one, more := r.list(every, 0, 2)
-	two, moreThan := r.list(every, one[1].number, 2)
-	three, over := r.list(every, two[1].number, 2)
-	if got := idsOf(one) + "|" + idsOf(two) + "|" + idsOf(three); got != "4 3|2 1|0" || !more || !moreThan || over {
-		t.Errorf("%s %t %t %t", got, more, moreThan, over)
-	}
-	for _, key := range []string{"", "x", "-1", strings.Repeat("z", 40), "0", keyOf(r.newest() + 1), keyOf(r.newest() - 5)} {
-		if c := r.find(key); c != nil {
-			t.Errorf("the key %q finds %s", key, c.ID)
-		}
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -43,9 +42,9 @@ type stored struct {
 	operator *operate.Operator
 }
 
-func newStored(t *testing.T, url string, visitor *pages.Visitor) *stored {
+func newStored(t *testing.T) *stored {
 	t.Helper()
-	opened := proxytest.Open(t, url)
+	opened := proxytest.Open(t, "memory:")
 	s := &stored{t: t, store: opened, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return s.now }
 	c := proxytest.Config(t, storedConfig)
@@ -56,21 +55,9 @@ func newStored(t *testing.T, url string, visitor *pages.Visitor) *stored {
 	}
 	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })
 	s.operator = operate.New(operate.Options{Config: configOf(c), Store: opened, Rollout: s.rollout, Relay: s.relay, Now: clock})
-	o := Options{Config: configOf(c), Operator: s.operator, Now: clock}
-	if visitor != nil {
-		o.Access = noAccess{}
-	}
-	s.Console = newConsole(t, o)
+	s.Console = newConsole(t, Options{Config: configOf(c), Operator: s.operator, Now: clock})
 	return s
 }
-
-// noAccess signs nobody in.
-type noAccess struct{}
-
-func (noAccess) SignIn(http.ResponseWriter, *http.Request, string) int {
-	return http.StatusUnauthorized
-}
-func (noAccess) SignOut(http.ResponseWriter, *http.Request) {}
 
 // add stores a callback of a partner, and gives it a state. It returns its id.
 func (s *stored) add(key, bill string, state store.State, age time.Duration) string {

@@ -2,16 +2,12 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
@@ -121,29 +117,4 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 			t.Errorf("%s: found is %v", query, !want)
 		}
 	}
-}
-
-// A Korean page has the texts of the rollout in Korean, with their values. An error stays as it is.
-func TestTextsOfTheRolloutInKorean(t *testing.T) {
-	t.Parallel()
-	d := newRolloutDeskWith(t, config.Separate)
-	d.seen("hana", time.Minute)
-	at := "/partners/" + partner.ShortOf("hana")
-	shows := func(path string, texts ...string) {
-		t.Helper()
-		_, page := get(t, d, path, "ko")
-		for _, text := range texts {
-			has(t, page, text, path)
-		}
-	}
-	shows(at+"/set?stage=new", "안정화 기간은 1h입니다", "(Hana &lt;b&gt;Clinic&lt;/b&gt;): canary로 새 백엔드에 만들어")
-	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") || !strings.Contains(page, "wait until the settling period is over") {
-		t.Errorf("the English page has no English reason:\n%s", page)
-	}
-	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=settling&force=verdict"); status != http.StatusSeeOther {
-		t.Fatal(status, page)
-	}
-	shows(at, "마지막 단계입니다.")
-	must(t, d.store.Close())
-	shows("/partners/stop", "저장소를 읽을 수 없어")
 }

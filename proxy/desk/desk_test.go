@@ -2,17 +2,11 @@ package desk
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"billbridge/proxy/proxytest"
 )
 
 // A good shop of each form passes every case.
@@ -56,45 +50,6 @@ func describe(all []Verdict) string {
 	return b.String()
 }
 
-// A run over real connections with short times.
-func TestPracticeOverTheNetwork(t *testing.T) {
-	t.Parallel()
-	for _, form := range []string{"v2", "legacy"} {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			service := http.NewServeMux()
-			calls := httptest.NewServer(service)
-			s := &shop{
-				form: form, key: testKey, base: calls.URL, send: "URL", client: &http.Client{Timeout: 2 * time.Second},
-				reconcile: 6 * time.Second, retry: 1100 * time.Millisecond,
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			s.ctx = ctx
-			server := httptest.NewServer(s)
-			s.self = server.URL
-			defer func() {
-				stop()
-				server.Close()
-				s.all.Wait()
-				calls.Close()
-			}()
-			plan := planOf(t, form)
-			plan.speed, plan.React = 600, 1300*time.Millisecond
-			plan.Timeout, plan.Reconcile = 2*time.Second, 6*time.Second
-			if !proxytest.Long() {
-				plan.Only = []string{"A1", "U1", "R4", "K1", "K2", "K15"}
-			}
-			began := time.Now()
-			res, err := Run(ctx, Config{
-				Plan: plan, Hook: server.URL + "/desk", Mount: func(h http.Handler) { service.Handle("/", h) },
-				Progress: func(one Case, v Verdict) { t.Log(time.Since(began).Round(time.Second/10), one.ID, v.Result) },
-			})
-			must(t, err)
-			equal(t, failing(res.Verdicts), "", describe(res.Verdicts))
-		})
-	}
-}
-
 // A second bill that is sent after its case, minutes later, fails the run.
 func TestLateSecondBillCounts(t *testing.T) {
 	t.Parallel()
@@ -110,20 +65,6 @@ func TestLateSecondBillCounts(t *testing.T) {
 	equal(t, first.Result, Passed)
 	has(t, failing(res.Verdicts), "A1")
 	equal(t, res.Outcome(), Failed)
-}
-
-// A shop to try the command with: BILLBRIDGE_DESK_SHOP=v2 go test -run TestShopServes -timeout 3h. It calls the address of
-// --listen, and has the order hook at http://127.0.0.1:3000/desk.
-func TestShopServes(t *testing.T) {
-	form, send, _ := strings.Cut(os.Getenv("BILLBRIDGE_DESK_SHOP"), "/")
-	if form == "" {
-		t.Skip("only by hand")
-	}
-	s := &shop{
-		form: form, key: testKey, base: "http://127.0.0.1:8081", self: "http://127.0.0.1:3000", send: send, ctx: t.Context(),
-		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 90 * time.Second, retry: 1100 * time.Millisecond,
-	}
-	must(t, http.ListenAndServe("127.0.0.1:3000", s))
 }
 
 // A partner that does nothing, or whose hook fails, is interrupted and not passed.

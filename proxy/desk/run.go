@@ -167,11 +167,8 @@ func (r *runner) records() []Record {
 }
 
 // observe records a call. It belongs to the order whose amount or bill it names, also if another case runs; else to the
-// case that runs. An operation that is carried out late is no call.
+// case that runs.
 func (r *runner) observe(x sandbox.Exchange) {
-	if x.Late {
-		return
-	}
 	r.mu.Lock()
 	o := cmp.Or(r.bills[x.Bill], r.current.orders["a"], &order{attempt: r.current})
 	if x.Operation == "bill.create" {

@@ -17,7 +17,7 @@ import (
 )
 
 // A shop is the test system of a partner: an integration in either form, with the order hook. Without a habit it is a
-// good one. A habit is one mistake; see wrongShops.
+// good one. A habit is one mistake; see testdata/wrong-shops.txt.
 type shop struct {
 	form, habit, key string
 	base, self       string // base URLs of the service and of the shop

@@ -68,7 +68,7 @@ func TestRefusedCallbackSaysWhy(t *testing.T) {
 	p := newPartner(t, answerWith(200, successAnswer))
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	r.ctl(http.MethodPost, "/bills/"+billID+"/pay", "")
-	c := r.awaitCallback(billID, "waiting", 1)
+	c := r.awaitCallbackOf(billID, "F", "waiting", 1)
 	if wrong := c.Attempts[0].Wrong; !strings.Contains(wrong, "calls no loopback or private address") || !strings.Contains(wrong, "sandbox forward") {
 		t.Error(wrong)
 	}

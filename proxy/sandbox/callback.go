@@ -154,33 +154,17 @@ func newSender(s *Service) *sender {
 	return n
 }
 
-// sendDue starts every attempt that is due, carries out late operations that are due, and sets the timer for the next
-// one. It must be called after every change of callbacks, late operations or the clock.
+// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change
+// of callbacks or the clock.
 func (n *sender) sendDue() {
-	for _, l := range n.startDue() {
-		l() // without the lock: it can make callbacks
-		n.all.Done()
-	}
-}
-
-// startDue does what sendDue does, but for the late operations, which it returns.
-func (n *sender) startDue() (late []func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
-		return nil
+		return
 	}
 	n.timer.Stop()
 	var next time.Time
 	n.service.view(func(t *tables) {
-		t.late = slices.DeleteFunc(t.late, func(l lateCall) bool {
-			if l.at.After(t.now) {
-				return false
-			}
-			late = append(late, l.run)
-			return true
-		})
-		n.all.Add(len(late))
 		for k := range t.open {
 			c := t.Callbacks.get(k)
 			if c.Next.After(t.now) {
@@ -201,7 +185,6 @@ func (n *sender) startDue() (late []func()) {
 			}
 		}
 	})
-	return late
 }
 
 // attempt makes one attempt and stores its result.

@@ -2,17 +2,16 @@ package sandbox_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -75,68 +74,6 @@ func (p *partner) setAnswer(answer http.HandlerFunc) {
 	p.answer = answer
 }
 
-// awaitCallback waits until no attempt of a bill's callback is due, and returns the callback.
-func (r *rig) awaitCallback(billID, state string, attempts int) sandbox.Callback {
-	r.t.Helper()
-	var body string
-	var list []sandbox.Callback
-	proxytest.Eventually(r.t, func() bool {
-		_, body = r.ctl(http.MethodGet, "/callbacks?bill="+billID, "")
-		list = nil
-		must(r.t, json.Unmarshal([]byte(body), &list))
-		return len(list) == 1 && list[0].State == state && len(list[0].Attempts) == attempts
-	}, func() string {
-		return fmt.Sprintf("no %s callback of %s with %d attempts: %s", state, billID, attempts, body)
-	})
-	return list[0]
-}
-
-// A callback of a payment has the fields of a read at the top level, in the form of the bill. At the address of a
-// registration it is in v2.
-func TestCallbackShowsWhatAReadShows(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		for _, address := range []string{"of the bill", "of the registration", "of both"} {
-			t.Run(form+"/"+address, func(t *testing.T) {
-				t.Parallel()
-				r := start(t)
-				own, registered := newPartner(t, answerWith(200, successAnswer)), newPartner(t, answerWith(200, `{"code":"0000"}`))
-				create, want, notified := newCall(form, "create").with("callbackUrl", omitted{}), form, own
-				if address != "of the registration" {
-					create = create.with("callbackUrl", own.url)
-				} else {
-					want, notified = "v2", registered
-				}
-				if address != "of the bill" {
-					r.post("/auth/mapping", encode(map[string]any{
-						"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": registered.url,
-					}))
-				}
-				r.must(create)
-				_, control := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", `{"method":"OFFLINE_CASH","cash_receipt":"self"}`)
-				if !strings.Contains(control, `"state":"F"`) {
-					t.Fatal(control)
-				}
-				c := r.awaitCallback(billID, "delivered", 1)
-				if a := c.Attempts[0]; a.Status != 200 || a.Wrong != "" || !strings.Contains(a.Answer, `"0000"`) || c.URL != notified.url || c.Form != want {
-					t.Errorf("%+v", c)
-				}
-				read := r.must(newCall(want, "read"))
-				if want == "v2" {
-					var envelope struct{ Data json.RawMessage }
-					must(t, json.Unmarshal([]byte(read), &envelope))
-					read = string(envelope.Data)
-				}
-				got := append(own.received(), registered.received()...)
-				if len(got) != 1 || got[0].method != http.MethodPost || got[0].contentType != "application/json; charset=utf-8" || got[0].body != read {
-					t.Errorf("got  %+v\nwant %s", got, read)
-				}
-				equal(t, len(notified.received()), 1, "it went to the wrong address")
-			})
-		}
-	}
-}
-
 // The first attempt is made at once, then one every hour for 24 hours.
 func TestCallbackSchedule(t *testing.T) {
 	t.Parallel()
@@ -195,23 +132,12 @@ func TestCallbackSchedule(t *testing.T) {
 func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 	t.Parallel()
 	elsewhere := newPartner(t, answerWith(200, successAnswer))
-	rows := []struct {
+	type answer struct {
 		name   string
 		answer http.HandlerFunc
 		wrong  string // a part of the reason; empty for a success
-	}{
-		{"as documented", answerWith(200, successAnswer), ""},
-		{"code alone", answerWith(200, `{"code":"0000"}`), ""},
-		{"more than documented", answerWith(200, ` {"code": "0000", "data": null} `), ""},
-		{"created", answerWith(201, successAnswer), "201"},
-		{"no content", answerWith(204, ""), "204"},
-		{"server error", answerWith(500, successAnswer), "500"},
-		{"empty", answerWith(200, ""), "JSON object"},
-		{"OK", answerWith(200, "OK"), "JSON object"},
-		{"code twice", answerWith(200, `{"code":"0000","code":"0000"}`), "JSON object"},
-		{"another code", answerWith(200, `{"code":"9999","msg":"0000"}`), `"9999"`},
-		{"code of a number", answerWith(200, `{"code":0}`), `got: 0`},
-		{"no code", answerWith(200, `{"msg":"0000"}`), `"0000"`},
+	}
+	rows := []answer{
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.url, http.StatusTemporaryRedirect)
 		}, "307"},
@@ -224,6 +150,10 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 		{"long", answerWith(200, successAnswer+strings.Repeat(" ", 1<<20)), ""},
 		{"broken letters", answerWith(200, "{\"code\":\"0000\",\"msg\":\"\xff\"}"), "JSON object"},
 	}
+	for _, cells := range rowsIn(t, "answers") {
+		status, _ := strconv.Atoi(cells[0])
+		rows = append(rows, answer{strings.Join(cells, " "), answerWith(status, cells[1]), cells[2]})
+	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +165,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 			if row.wrong != "" {
 				state = "waiting"
 			}
-			c := r.awaitCallback(billID, state, 1)
+			c := r.awaitCallbackOf(billID, "F", state, 1)
 			if got := c.Attempts[0].Wrong; (got == "") != (row.wrong == "") || !strings.Contains(got, row.wrong) {
 				t.Errorf("got %q, want %q", got, row.wrong)
 			}
@@ -247,50 +177,18 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 // An attempt at an invalid address fails with a reason.
 func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
-		"u": "unsupported protocol scheme", "http://": "no Host", "http://[::1": "missing ']'",
-		"ftp://127.0.0.1/": "unsupported protocol scheme", "http://127.0.0.1:1/": "refused", "http://a b/": "invalid character",
-	} {
+	for _, row := range rowsIn(t, "addresses") {
+		address, want := row[0], row[1]
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{Transport: http.DefaultTransport})
 			r.must(newCall("v2", "create").with("callbackUrl", address))
 			must(t, r.Pay(demoKey, billID))
-			if a := r.awaitCallback(billID, "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {
+			if a := r.awaitCallbackOf(billID, "F", "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {
 				t.Errorf("%+v", a)
 			}
 		})
 	}
-}
-
-// Setting the clock makes attempts due. A delivered callback is sent again by Notify.
-func TestCallbackFollowsTheClock(t *testing.T) {
-	t.Parallel()
-	p := newPartner(t, answerWith(200, "{}"))
-	r := start(t)
-	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
-	must(t, r.Pay(demoKey, billID))
-	c := r.awaitCallback(billID, "waiting", 1)
-	if !c.Next.Equal(noon.Add(time.Hour)) {
-		t.Errorf("the next attempt is due at %v", c.Next)
-	}
-	r.ctl(http.MethodPost, "/clock", `{"advance":"59m59s"}`)
-	r.awaitCallback(billID, "waiting", 1)
-	r.ctl(http.MethodPost, "/clock", `{"advance":"1s"}`)
-	r.awaitCallback(billID, "waiting", 2)
-	p.setAnswer(answerWith(200, successAnswer))
-	r.ctl(http.MethodPost, "/clock", `{"advance":"2h"}`)
-	if c := r.awaitCallback(billID, "delivered", 3); !c.Attempts[2].At.Equal(noon.Add(3 * time.Hour)) {
-		t.Errorf("%+v", c)
-	}
-	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/notify", ""); status != 200 {
-		t.Fatal(body)
-	}
-	r.awaitCallback(billID, "delivered", 4) // the earlier attempts stay
-	if got := p.received(); len(got) != 4 || got[3].body != got[0].body {
-		t.Errorf("%d callbacks", len(got))
-	}
-	gives(t, 404)(r.ctl(http.MethodPost, "/bills/NONE/notify", ""))
 }
 
 // An attempt whose answer takes longer than the timeout fails.
@@ -328,12 +226,60 @@ func TestNotifyKeepsEarlierAttempts(t *testing.T) {
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	must(t, r.Pay(demoKey, billID))
 	for round := range 3 {
-		r.awaitCallback(billID, "waiting", 2*round+1)
+		r.awaitCallbackOf(billID, "F", "waiting", 2*round+1)
 		r.runControl(`POST /clock {"advance":"1h"} > 200`)
-		c := r.awaitCallback(billID, "given_up", 2*round+2)
+		c := r.awaitCallbackOf(billID, "F", "given_up", 2*round+2)
 		if c.Earlier != 2*round || !c.Made.Equal(noon) {
 			t.Errorf("%+v", c)
 		}
 		r.runControl(`POST /bills/{bill}/notify > 200`)
+	}
+}
+
+// A callback of a payment and, with the option, of a cancel and a destroy has the fields of a read at the top level, in
+// the form of the bill. At the address of a registration it is in v2. The bill's own address comes first.
+func TestCallbackShowsWhatAReadShows(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		for _, callForm := range forms {
+			for op, want := range map[string]string{"pay": "F", "cancel": "FC", "destroy": "D"} {
+				for _, address := range []string{"of the bill", "of the registration", "of both"} {
+					t.Run(strings.Join([]string{form, callForm, op, address}, "/"), func(t *testing.T) {
+						t.Parallel()
+						r := start(t, sandbox.Options{CallbackCancelDestroy: true})
+						own, registered := newPartner(t, answerWith(200, successAnswer)), newPartner(t, answerWith(200, `{"code":"0000"}`))
+						create, wantForm, notified := newCall(form, "create").with("callbackUrl", own.url), form, own
+						if address == "of the registration" {
+							create, wantForm, notified = create.with("callbackUrl", omitted{}), "v2", registered
+						}
+						if address != "of the bill" {
+							r.post("/auth/mapping", encode(map[string]any{
+								"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": registered.url,
+							}))
+						}
+						r.must(create)
+						if op != "destroy" {
+							works(t)(r.PayWith(demoKey, billID, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "self"}))
+						}
+						if op != "pay" {
+							r.must(newCall(callForm, op))
+						}
+						c := r.awaitCallbackOf(billID, want[len(want)-1:], "delivered", 1)
+						if a := c.Attempts[0]; a.Status != 200 || a.Wrong != "" || !strings.Contains(a.Answer, `"0000"`) || c.URL != notified.url || c.Form != wantForm {
+							t.Errorf("%+v", c)
+						}
+						read := r.must(newCall(wantForm, "read"))
+						if wantForm == "v2" {
+							read = string(dataOf(t, json.RawMessage(read)))
+						}
+						got := notified.received()
+						last := got[len(got)-1]
+						equal(t, []string{last.method, last.contentType, last.body}, []string{http.MethodPost, "application/json; charset=utf-8", read})
+						equal(t, notified.receivedStates(), want, "callbacks report")
+						equal(t, len(own.received())+len(registered.received()), len(want), "callbacks in all")
+					})
+				}
+			}
+		}
 	}
 }

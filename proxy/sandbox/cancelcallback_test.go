@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,51 +42,6 @@ func (p *partner) receivedStates() string {
 		all += body.V2 + body.Legacy
 	}
 	return all
-}
-
-// With the option, every cancel and destroy has one callback, in the form and at the address of a payment's, with the
-// fields of a read.
-func TestCallbackOfCancelAndDestroy(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		for _, callForm := range forms {
-			for op, want := range map[string]string{"cancel": "FC", "destroy": "D"} {
-				for _, registration := range []bool{false, true} {
-					t.Run(strings.Join([]string{form, callForm, op, map[bool]string{true: "registration", false: "bill"}[registration]}, "/"), func(t *testing.T) {
-						t.Parallel()
-						p := newPartner(t, answerWith(200, successAnswer))
-						r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-						create, wantForm := newCall(form, "create").with("callbackUrl", p.url), form
-						if registration {
-							create, wantForm = create.with("callbackUrl", omitted{}), "v2"
-							r.post("/auth/mapping", encode(map[string]any{
-								"apiKey": demoKey, "memberId": "demo-member", "merchantId": "demo-store", "callbackUrl": p.url,
-							}))
-						}
-						r.must(create)
-						if op == "cancel" {
-							must(t, r.Pay(demoKey, billID))
-						}
-						r.must(newCall(callForm, op))
-						state := want[len(want)-1:]
-						c := r.awaitCallbackOf(billID, state, "delivered", 1)
-						if c.URL != p.url || c.Form != wantForm {
-							t.Errorf("%+v", c)
-						}
-						read := r.must(newCall(wantForm, "read"))
-						if wantForm == "v2" {
-							read = string(dataOf(t, json.RawMessage(read)))
-						}
-						got := p.received()
-						if last := got[len(got)-1]; last.method != http.MethodPost || last.body != read || last.contentType != "application/json; charset=utf-8" {
-							t.Errorf("got  %+v\nwant %s", last, read)
-						}
-						equal(t, p.receivedStates(), want, "callbacks report")
-					})
-				}
-			}
-		}
-	}
 }
 
 // A cancel's callback has its own attempts. It waits while an attempt of the payment's is due or running, so that a
@@ -156,36 +110,4 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	r.runControl(`POST /bills/{bill}/notify > 200`)
 	r.awaitCallbackOf(billID, "C", "delivered", 2)
 	equal(t, p.receivedStates(), "FCFC", "callbacks report")
-}
-
-// Waiting callbacks of a bill are sent after a restart, each by itself.
-func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "data")
-	p := newPartner(t, answerWith(200, "{}"))
-	o := sandbox.Options{CallbackCancelDestroy: true}
-	first := open(t, file, o)
-	first.must(newCall("v2", "create").with("callbackUrl", p.url))
-	must(t, first.Pay(demoKey, billID))
-	first.awaitCallbackOf(billID, "F", "waiting", 1)
-	first.must(newCall("v2", "cancel"))
-	first.awaitCallbackOf(billID, "C", "waiting", 1)
-	must(t, first.Close())
-	p.setAnswer(answerWith(200, successAnswer))
-	for range 2 { // after the second start there is nothing to send
-		next := open(t, file, o)
-		next.ctl(http.MethodPost, "/clock", `{"now":"`+noon.Add(time.Hour).Format(time.RFC3339)+`"}`)
-		for _, state := range []string{"F", "C"} {
-			next.awaitCallbackOf(billID, state, "delivered", 2)
-		}
-		equal(t, len(next.Callbacks()), 2, "callbacks, 2")
-		must(t, next.Close())
-	}
-	equal(t, p.receivedStates(), "FCFC", "callbacks report , FC twice")
-	last := open(t, file, o)
-	last.runControl("POST /bills/{bill}/notify > 200")
-	for _, state := range []string{"F", "C"} {
-		last.awaitCallbackOf(billID, state, "delivered", 3)
-	}
-	equal(t, p.receivedStates(), "FCFCFC", "callbacks report , FC three times")
 }

@@ -42,8 +42,8 @@ import (
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
 //	DELETE /clock                  resets the time to the real one
 //	POST   /faults                 {"operation","partner","bill","count","until","name","delay_ms","status","body",
-//	                               "code","truncate","drop","gzip","skip","late_ms","show","show_bill","pay",
-//	                               "amount","copies"}: adds a fault
+//	                               "code","truncate","drop","gzip","skip","show","show_bill","pay","amount",
+//	                               "copies"}: adds a fault
 //	DELETE /faults                 removes unused faults; ?partner=KEY for those of that partner
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
 func (s *Service) Control() http.Handler {
@@ -110,11 +110,9 @@ func (s *Service) Control() http.Handler {
 	handle(r, "POST /faults", func(in struct {
 		Fault
 		DelayMS int `json:"delay_ms,omitempty"`
-		LateMS  int `json:"late_ms,omitempty"`
 	}, _ ask,
 	) (any, error) {
 		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
-		in.Late = time.Duration(in.LateMS) * time.Millisecond
 		return in, s.AddFault(in.Fault)
 	})
 	change(r, "DELETE /faults", func(of ofPartner, _ ask) error {
@@ -162,7 +160,7 @@ func (of *ofPartner) owner() *string { return &of.Partner }
 func (of ofPartner) excludes(key string) bool { return cmp.Or(of.Partner, key) != key }
 
 var errNotOwned = &refusedError{
-	http.StatusForbidden, "the token is that of a partner: it is only for what the partner has", "",
+	http.StatusForbidden, "the token is that of a partner: it is only for what the partner has",
 }
 
 // limit limits a call to the partner whose token it has, if only is not empty. in is the call's body.
@@ -295,7 +293,6 @@ func (s *Service) clock(err error) (any, error) { return clockView{Now: s.Now()}
 type refusedError struct {
 	status int
 	text   string
-	option string // of a payment, if one has a mistake
 }
 
 func (e *refusedError) Error() string { return e.text }

@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// header is the first line of a data file. Other files, and files of another version, are not written. Version 1 was an
-// SQLite file.
+// header is the first line of a data file. Other files, and files of another version, are not written.
 const header = `{"billbridge_sandbox":2}` + "\n"
 
 // A disk is the data file. Each line is a transaction: the JSON of the rows that it changed. The service reads the

@@ -28,9 +28,6 @@ type Facts struct {
 	Code string `json:"code"`
 	// Done reports whether the operation was carried out, or the callback accepted.
 	Done bool `json:"done"`
-	// Late is true for an operation that is carried out after its call has ended (Fault.Late). That call has an
-	// exchange of its own, which is not Done.
-	Late bool `json:"late"`
 	// Before and After are the bill's states as the service keeps them; empty if there is no bill.
 	Before string `json:"before"`
 	After  string `json:"after"`
@@ -114,22 +111,4 @@ func (x *Exchange) curl() string {
 		command += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	return command
-}
-
-// A lateCall is an operation that is carried out after its call.
-type lateCall struct {
-	at  time.Time // when it is due
-	run func()
-}
-
-// later plans the operation of a call (Fault.Late).
-func (s *Service) later(c *call, x Exchange) {
-	x.Late = true
-	run := func() {
-		x.Began = time.Now()
-		x.decided(s.answer(c, &x))
-		s.observe(&x)
-	}
-	s.view(func(t *tables) { t.late = append(t.late, lateCall{t.now.Add(x.Fault.Late), run}) })
-	time.AfterFunc(x.Fault.Late, s.sendDue)
 }

@@ -50,8 +50,8 @@ type Fault struct {
 	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields. A callback is
 	// lost: it is never sent by itself.
 	Skip bool `json:"skip,omitempty"`
-	// Late is as Skip, but the operation is carried out that long after the call, by the service's clock. It is lost if
-	// the service ends before.
+	// Late is as Skip, but the operation is carried out that long after the call, in real time, if the service has not
+	// ended before. It is for the desk: the control API does not have it.
 	Late time.Duration `json:"-"`
 	// Show is the state that a bill.read shows: W, F, C, D, or absent for BILL_003.
 	Show string `json:"show,omitempty"`
@@ -139,11 +139,11 @@ func (s *Service) AddFault(f Fault) error {
 		text = "status: expected 200 to 999"
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
-	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
+	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip),
 		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "",
 		f.Operation != opCreate && f.Pay:
 		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment " +
-			"alone has amount and copies, but not status, code, truncate, gzip and late_ms"
+			"alone has amount and copies, but not status, code, truncate and gzip"
 	case f.Operation == opPayment && (f.Code == "" || f != Fault{
 		Name: f.Name, Operation: opPayment, Partner: f.Partner, Bill: f.Bill, Count: f.Count, Until: f.Until, Code: f.Code,
 	}):

@@ -3,31 +3,10 @@ package sandbox_test
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
+	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
-
-// The lists show the fields of a registration. Only the sign-up page uses redirectUrl.
-func TestRegistrationStoresEveryField(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey}}})
-	_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"회원","merchantId":"매장","businessNumber":"1112233333",`+
-		`"callbackUrl":"https://partner.example.com/cb","redirectUrl":"https://partner.example.com/back"}`)
-	if codeOf(t, "v2", body) != "0000" {
-		t.Fatal(body)
-	}
-	_, list := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-	_, shown := r.ctl(http.MethodGet, "/partners", "")
-	for want, in := range map[string]string{
-		`"partnerMember":"회원","partnerMerchant":"매장"`: list, `"businessNumber":"1112233333"`: list,
-		`"callback_url":"https://partner.example.com/cb"`: shown,
-	} {
-		has(t, in, want)
-	}
-}
 
 // optional are fields that the test calls do not have.
 var optional = map[string][]string{
@@ -97,11 +76,8 @@ func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 // A field that the operation does not have is ignored, whatever its type, also if another operation has it.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
-	names := []string{
-		"memberId", "merchantId", "memberIdx", "temporaryMerchantCd", "businessNumber", "callbackUrl", "redirectUrl", "member", "merchant",
-		"apiKey", "apikey", "bill", "billId", "bill_id", "sendType", "billIssuer", "bill_issuer", "productName", "product_nm", "price", "supplyPrice",
-		"tax", "memberName", "member_nm", "phone", "message", "expireDt", "expire_dt", "hash", "callbackURL", "pageRedirectUrl", "cancelReason", "another",
-	}
+	names := strings.Fields("memberId merchantId memberIdx temporaryMerchantCd businessNumber callbackUrl redirectUrl member merchant apiKey apikey bill billId bill_id sendType billIssuer bill_issuer productName " +
+		"product_nm price supplyPrice tax memberName member_nm phone message expireDt expire_dt hash callbackURL pageRedirectUrl cancelReason another")
 	crowd := func(object map[string]any, on string) {
 		for _, name := range names {
 			if _, has := object[name]; !has && !slices.Contains(optional[on], name) {

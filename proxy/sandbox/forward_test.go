@@ -23,22 +23,11 @@ func (r *rig) next(forwarder string) (next sandbox.Forwarded) {
 	return next
 }
 
-// forwardRows are answers of a developer's program, the state of the callback, and why the attempt failed.
-const forwardRows = `
-{"status":200,"body":"{\"code\":\"0000\"}"} | delivered |
-{"status":200,"body":"{\"code\":\"9999\"}"} | waiting   | expected the code "0000" but got: "9999"
-{"status":302}                              | waiting   | expected status 200 but got: 302
-{"status":500,"body":"oops"}                | waiting   | expected status 200 but got: 500
-{}                                          | waiting   | expected status 200 but got: 0
-{"error":"connection refused"}              | waiting   | the forwarder: connection refused
-                                            | waiting   | context deadline exceeded
-`
-
 // The callbacks of a partner go to its connected forwarder and not to their URL. What it returns is the answer of the
 // attempt; without one the attempt fails with a timeout. The callbacks of other partners go to their URL.
 func TestForwardedCallback(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsOf(forwardRows) {
+	for _, row := range rowsIn(t, "forwards") {
 		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			timeout := time.Minute

@@ -14,41 +14,6 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// controlArrivals are requests to the control API: a name, whether it has a token, method and path, the local address of the
-// connection, the host, the status, and headers.
-const controlArrivals = `
-loopback                       | open    | GET /bills        | 127.0.0.1 | 127.0.0.1:8082        | 200 |
-loopback by name               | open    | GET /bills        | ::1       | LocalHost:8082        | 200 |
-loopback in IPv6               | open    | GET /bills        | ::1       | [::1]:8082            | 200 |
-DNS rebinding                  | open    | GET /bills        | 127.0.0.1 | evil.example.com      | 403 |
-DNS rebinding, no host         | open    | GET /bills        | 127.0.0.1 |                       | 403 |
-name that begins like loopback | open    | GET /bills        | 127.0.0.1 | 127.0.0.1.example.com | 403 |
-page of another origin         | open    | POST /faults      | 127.0.0.1 | 127.0.0.1:8082        | 403 | Origin=https://evil.example.com
-page of another site           | open    | POST /faults      | 127.0.0.1 | 127.0.0.1:8082        | 403 | Sec-Fetch-Site=cross-site
-page of another port           | open    | DELETE /faults    | 127.0.0.1 | 127.0.0.1:8082        | 403 | Origin=http://127.0.0.1:3000
-off loopback                   | open    | GET /bills        | 192.0.2.1 | 127.0.0.1             | 403 |
-token                          | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 200 | Authorization=Bearer right
-token and another origin       | guarded | POST /faults      | 192.0.2.1 | sandbox.example.com   | 403 | Authorization=Bearer right; Origin=https://evil.example.com
-no token                       | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 401 |
-no token on loopback           | guarded | GET /bills        | 127.0.0.1 | 127.0.0.1             | 401 |
-wrong token                    | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 401 | Authorization=Bearer wrong
-token without a scheme         | guarded | GET /bills        | 192.0.2.1 | sandbox.example.com   | 401 | Authorization=right
-`
-
-// pageArrivals are requests for the page of a bill of a sandbox: plain, with a control token (keyed) or with a base URL (based).
-const pageArrivals = `
-loopback                       | plain | GET  | 127.0.0.1 | 127.0.0.1:8081           | 200 |
-DNS rebinding                  | plain | GET  | 127.0.0.1 | evil.example.com         | 403 |
-another origin                 | plain | POST | 127.0.0.1 | 127.0.0.1:8081           | 403 | Origin=https://evil.example.com
-an opaque origin               | plain | POST | 127.0.0.1 | 127.0.0.1:8081           | 403 | Origin=null
-another site                   | plain | POST | 127.0.0.1 | 127.0.0.1:8081           | 403 | Sec-Fetch-Site=cross-site
-off loopback without a token   | plain | GET  | 192.0.2.1 | 192.0.2.1:8081           | 403 |
-off loopback with a token      | keyed | GET  | 192.0.2.1 | sandbox.example.com:8081 | 200 |
-DNS rebinding with a token     | keyed | GET  | 127.0.0.1 | evil.example.com         | 403 |
-the base URL                   | based | GET  | 127.0.0.1 | pay.example.com          | 200 |
-another name than the base URL | based | GET  | 127.0.0.1 | x.pay.example.com        | 403 |
-`
-
 const pays = "method=SIMPLE_PAY"
 
 // An arrival is a request as a browser or another machine makes it.
@@ -85,7 +50,7 @@ func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
 	plain := start(t)
 	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
-	for _, row := range rowsOf(controlArrivals) {
+	for _, row := range rowsIn(t, "controlarrivals") {
 		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
 		v := arrivalOf(row[2], row[3], row[4], row[6], `{"code":"ERROR"}`)
 		status, body := v.of(handler)
@@ -113,7 +78,7 @@ func TestPagesAreGuarded(t *testing.T) {
 		t.Error("the address of a page does not depend on the control token")
 	}
 	rigs := map[string]*rig{"plain": plain, "keyed": keyed, "based": based}
-	for _, row := range rowsOf(pageArrivals) {
+	for _, row := range rowsIn(t, "pagearrivals") {
 		r := rigs[row[1]]
 		v := arrivalOf(row[2]+" "+pages[r], row[3], row[4], row[6], pays)
 		if status, body := v.of(r); fmt.Sprint(status) != row[5] || !strings.Contains(body, "<html") {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,9 +133,13 @@ type testCall struct {
 	bill                            map[string]any // the price is a string of digits
 }
 
-// rowsOf returns the cells of a table of text, between |.
-func rowsOf(table string) (rows [][]string) {
-	for line := range strings.Lines(strings.TrimSpace(table)) {
+// rowsIn returns the cells of the rows of a file of testdata/rows, between |. Lines with # are comments.
+func rowsIn(t testing.TB, name string) (rows [][]string) {
+	t.Helper()
+	for line := range strings.Lines(string(proxytest.ReadFile(t, "testdata/rows/"+name+".txt"))) {
+		if line[0] == '#' {
+			continue
+		}
 		cells := strings.Split(line, "|")
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
@@ -224,6 +229,39 @@ func (q testCall) encode() (path, body string) {
 	return "/if/bill/" + q.op, encode(root)
 }
 
+// changedBy returns the call with changes, as in price=99; member="". "no price" omits a field, "hashed TEXT" has the hash
+// of another text, and "HASHED TEXT" has it in capitals.
+func (q testCall) changedBy(t *testing.T, changes string) testCall {
+	t.Helper()
+	for change := range strings.SplitSeq(changes, "; ") {
+		if name, ok := strings.CutPrefix(change, "no "); ok {
+			q = q.with(name, omitted{})
+			continue
+		}
+		if how, text, ok := strings.Cut(change, " "); ok && strings.EqualFold(how, "hashed") {
+			hash := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+			if how == "HASHED" {
+				hash = strings.ToUpper(hash)
+			}
+			q = q.with("hash", hash)
+			continue
+		}
+		name, raw, ok := strings.Cut(change, "=")
+		if !ok {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal([]byte(raw), &v); err != nil {
+			t.Fatalf("%s: %v", change, err)
+		}
+		if _, text := v.(string); !text {
+			v = json.RawMessage(raw)
+		}
+		q = q.with(name, v)
+	}
+	return q
+}
+
 // sign computes the hash, independently of package sandbox.
 func sign(id, phone, price string) string {
 	text := id + "," + phone + "," + price
@@ -241,6 +279,36 @@ func encode(v any) string {
 		panic(err)
 	}
 	return b.String()
+}
+
+func (r *rig) ctl(method, path, body string) (int, string) {
+	r.t.Helper()
+	return send(r.t, method, r.control+path, body)
+}
+
+// runControl makes requests to the control API, one a line: method, path and body, and after > the status and a part of
+// the answer. {bill} is the bill of newCall.
+func (r *rig) runControl(requests string) {
+	r.t.Helper()
+	for line := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(requests, "{bill}", billID))) {
+		request, answer, _ := strings.Cut(strings.TrimSpace(line), " > ")
+		words := append(strings.SplitN(request, " ", 3), "")
+		want, part, _ := strings.Cut(answer, " ")
+		status, body := r.ctl(words[0], words[1], words[2])
+		if fmt.Sprint(status) != want || !strings.Contains(body, part) {
+			r.t.Errorf("%s: got %d %s, want %s", request, status, body, answer)
+		}
+	}
+}
+
+// log returns the exchanges of an operation.
+func (r *rig) log(operation string) []sandbox.Exchange {
+	return slices.DeleteFunc(r.Exchanges(), func(x sandbox.Exchange) bool { return x.Operation != operation })
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	proxytest.Eventually(t, done, nil)
 }
 
 // createInState creates a bill and changes it to a state.

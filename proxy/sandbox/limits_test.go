@@ -1,8 +1,10 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,69 +29,50 @@ var subBusiness = map[string]map[string]any{
 // Characters are counted, not bytes.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	of := func(n int) []string { return []string{strings.Repeat("x", n), strings.Repeat("가", n)} }
-	key := func(n int) []string { return []string{strings.Repeat("k", n)} } // a key cannot have Korean letters
-	creates := []string{"v2 create", "legacy create"}
-	var bills []string
+	bills := []string{}
 	for _, form := range forms {
 		for _, op := range billOps {
 			bills = append(bills, form+" "+op)
 		}
 	}
-	const status, register = "/auth/mapping/status", "/auth/mapping"
-	all := slices.Concat(bills, slices.Sorted(maps.Keys(subBusiness)))
-	if len(all) != 15 {
-		t.Fatalf("%d operations", len(all))
+	groups := map[string][]string{
+		"bills": bills, "creates": {"v2 create", "legacy create"}, "all": slices.Concat(bills, slices.Sorted(maps.Keys(subBusiness))),
 	}
-	rows := []struct {
-		field    string
-		on       []string
-		at, past []string
-		code     string // of a value past the limit
-		env      sandbox.Environment
-	}{
-		{field: "apiKey", on: all, at: key(32), past: key(33), code: "PARTNER_002"},
-		{field: "memberId", on: []string{register}, at: of(30), past: of(31), code: "VALIDATION_001"},
-		{field: "merchantId", on: []string{register}, at: of(30), past: of(31), code: "VALIDATION_001"},
-		{field: "member", on: append(bills, status), at: of(60), past: of(61), code: "VALIDATION_001"},
-		{field: "merchant", on: append(bills, status), at: of(60), past: of(61), code: "VALIDATION_001"},
-		{field: "member", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
-		{field: "merchant", on: []string{status}, at: of(1), past: of(0), code: "VALIDATION_001"},
-		{field: "billId", on: creates, at: append(of(20), limit20), past: append(of(21), limit21), code: "BILL_007"},
-		{
-			field: "businessNumber", on: []string{register}, at: []string{"1234567890", "0000000000"}, code: "PARTNER_MAPPING_002",
-			past: []string{"123456789", "12345678901", "ABCDEFGHIJ", "123-45-678", "가나다라마바사아자차", "１２３４５６７８９０"},
-		},
-		{field: "price", on: creates, at: []string{"100"}, past: []string{"99"}, code: "PAYMENT_003", env: sandbox.Production},
-		{field: "price", on: creates, at: []string{"20000"}, past: []string{"19999", "100"}, code: "PAYMENT_005", env: sandbox.Development},
-		{field: "price", on: creates, past: []string{"99"}, code: "PAYMENT_003", env: sandbox.Development},
-	}
+	equal(t, len(groups["all"]), 15, "operations")
 	demo := sandbox.Merchant{MemberID: "demo-member", MerchantID: "demo-store"}
 	stores := []sandbox.Merchant{demo}
 	for _, n := range []int{0, 1, 60, 61} { // also past the limit, so that only the limit can refuse them
-		for _, name := range of(n) {
+		for _, name := range valuesOf(fmt.Sprintf("x*%d 가*%d", n, n)) {
 			stores = append(stores, sandbox.Merchant{MemberID: name, MerchantID: demo.MerchantID}, sandbox.Merchant{MemberID: demo.MemberID, MerchantID: name})
 		}
 	}
 	partners := []sandbox.Partner{{Key: demoKey, Merchants: stores}}
 	for _, n := range []int{32, 33} {
-		partners = append(partners, sandbox.Partner{Key: key(n)[0], Merchants: stores})
+		partners = append(partners, sandbox.Partner{Key: strings.Repeat("k", n), Merchants: stores})
 	}
-	for _, row := range rows {
-		for _, on := range row.on {
-			t.Run(row.field+"/"+row.code+"/"+on, func(t *testing.T) {
+	for _, row := range rowsIn(t, "limits") {
+		field, code, o := row[0], row[4], sandbox.Options{Partners: partners, Environment: sandbox.Environment(row[5])}
+		var operations []string
+		for name := range strings.FieldsSeq(row[1]) {
+			if groups[name] == nil {
+				groups[name] = []string{name}
+			}
+			operations = append(operations, groups[name]...)
+		}
+		for _, on := range operations {
+			t.Run(field+"/"+code+"/"+on, func(t *testing.T) {
 				t.Parallel()
-				for _, value := range row.at {
-					r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
-					r.prepare(on, row.field, value)
-					gives(t, "0000", value)(r.callWith(on, row.field, value))
+				for _, value := range valuesOf(row[2]) {
+					r := start(t, o)
+					r.prepare(on, field, value)
+					gives(t, "0000", value)(r.callWith(on, field, value))
 				}
-				r := start(t, sandbox.Options{Partners: partners, Environment: row.env})
+				r := start(t, o)
 				r.prepare(on, "", "")
 				_, mapped := r.ctl("GET", "/partners", "")
 				before := encode(r.Bills()) + mapped
-				for _, value := range row.past {
-					gives(t, row.code, value)(r.callWith(on, row.field, value))
+				for _, value := range valuesOf(row[3]) {
+					gives(t, code, value)(r.callWith(on, field, value))
 				}
 				if _, mapped = r.ctl("GET", "/partners", ""); encode(r.Bills())+mapped != before {
 					t.Error("a refusal changed the store")
@@ -97,6 +80,18 @@ func TestLimits(t *testing.T) {
 			})
 		}
 	}
+}
+
+// valuesOf returns the values of a cell: x*20 is x twenty times.
+func valuesOf(cell string) (list []string) {
+	for word := range strings.FieldsSeq(cell) {
+		letter, times, repeated := strings.Cut(word, "*")
+		if n, err := strconv.Atoi(times); repeated && err == nil {
+			word = strings.Repeat(letter, n)
+		}
+		list = append(list, word)
+	}
+	return list
 }
 
 // callWith makes a call of an operation with another value of a field.
@@ -126,31 +121,5 @@ func (r *rig) prepare(on, field, value string) {
 	r.must(q)
 	if stateBefore[op] == "F" {
 		must(r.t, r.Pay(q.key, billID))
-	}
-}
-
-// The last point sends a message. Without a point nothing is sent.
-func TestPointsLimit(t *testing.T) {
-	t.Parallel()
-	for _, op := range []string{"create", "resend"} {
-		for _, form := range forms {
-			t.Run(form+" "+op, func(t *testing.T) {
-				t.Parallel()
-				r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1}}})
-				if op == "resend" { // of a bill that cost no point
-					r.must(newCall("v2", "create").with("sendType", "URL"))
-				}
-				q := newCall(form, op)
-				r.must(q)
-				equal(t, r.points(), 0, "points left")
-				before := encode(r.Bills())
-				if op == "create" {
-					q = q.with("billId", "NEXT")
-				}
-				if code, body := r.do(q); code != "POINT_001" || encode(r.Bills()) != before || r.points() != 0 {
-					t.Errorf("without a point: %s, %d points left", body, r.points())
-				}
-			})
-		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -56,18 +58,36 @@ func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error
 		if m == nil {
 			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, memberID, merchantID)
 		}
-		t.Mappings.put(completeMapping(*m, Merchant{}, t.now))
+		t.Mappings.put(completeMapping(*m, t.now))
 		return nil
 	})
 }
 
-// completeMapping returns m completed with the fields of input. Empty fields keep their value, or get an example.
-func completeMapping(m mapping, input Merchant, now time.Time) mapping {
-	m.Company = cmp.Or(input.Company, m.Company, "데모상사")
-	m.Branch = cmp.Or(input.Branch, m.Branch, "신규점")
-	m.CEO = cmp.Or(input.CEO, m.CEO, "김가입")
-	m.Email = cmp.Or(input.Email, m.Email, "signup@example.com")
-	m.Number = cmp.Or(input.Number, m.Number, "0000000000")
+// signUpPage shows a registration, or completes it when its button was pressed.
+func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen {
+	var m mapping
+	err := s.update(func(t *tables) error {
+		if m = *t.Mappings.get(k); form != nil {
+			t.Mappings.put(completeMapping(m, t.now))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return s.failedScreen(err)
+	case form != nil:
+		return screen{to: redirectTarget(m.RedirectURL, token)}
+	}
+	return screen{status: http.StatusOK, template: "signup", data: m}
+}
+
+// completeMapping returns m completed. Empty fields get an example.
+func completeMapping(m mapping, now time.Time) mapping {
+	m.Company = cmp.Or(m.Company, "데모상사")
+	m.Branch = cmp.Or(m.Branch, "신규점")
+	m.CEO = cmp.Or(m.CEO, "김가입")
+	m.Email = cmp.Or(m.Email, "signup@example.com")
+	m.Number = cmp.Or(m.Number, "0000000000")
 	m.Status, m.Updated = mappingCompleted, now
 	return m
 }
@@ -137,7 +157,7 @@ func (s *Service) mapMerchant(t *tables, c *call) error {
 	}
 	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
 	t.Accounts.put(a)
-	t.Mappings.put(completeMapping(*m, Merchant{}, t.now))
+	t.Mappings.put(completeMapping(*m, t.now))
 	return nil
 }
 

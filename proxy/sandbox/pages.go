@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"time"
 )
 
@@ -46,16 +45,14 @@ var style string
 
 // The words of the pages are in the templates; both is a text in Korean and English.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"both":        func(ko, en string) localized { return localized{ko, en} },
-	"list":        func(values ...any) []any { return values },
-	"style":       func() template.CSS { return template.CSS(style) },
-	"amount":      grouped,
-	"isCard":      isCard,
-	"methods":     func() []string { return methods },
-	"receiptKind": receiptKind,
-	"digits":      strconv.Atoi,
-	"message":     messageOf,
-	"korean":      func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
+	"both":    func(ko, en string) localized { return localized{ko, en} },
+	"list":    func(values ...any) []any { return values },
+	"style":   func() template.CSS { return template.CSS(style) },
+	"amount":  grouped,
+	"isCard":  isCard,
+	"methods": func() []string { return methods },
+	"message": messageOf,
+	"korean":  func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a

@@ -1,18 +1,20 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/sandbox"
 )
@@ -148,12 +150,7 @@ func (r *rig) mapping() map[string]string {
 	return nil
 }
 
-var card = url.Values{"method": {"CARD_VAN"}, "months": {"0"}}
-
-var business = url.Values{
-	"company_name": {"한빛학원"}, "branch_name": {"강남점"}, "ceo_name": {"이가나"},
-	"email": {"owner@example.com"}, "business_number": {"123-45-67890"},
-}
+var card = url.Values{"method": {"CARD_VAN"}}
 
 // last returns the token of an address.
 func last(address string) string { return address[strings.LastIndex(address, "/")+1:] }
@@ -161,42 +158,15 @@ func last(address string) string { return address[strings.LastIndex(address, "/"
 // A page redirects to the partner's address if it is an absolute http or https URL, else to itself.
 func TestPagesRedirectOnlyToWebAddresses(t *testing.T) {
 	t.Parallel()
-	const itself = ""
-	for _, row := range []struct{ address, want string }{
-		{"https://partner.example.com/done?bill=1#end", "https://partner.example.com/done?bill=1#end"},
-		{"http://127.0.0.1:8099/done", "http://127.0.0.1:8099/done"},
-		{"HTTPS://partner.example.com", "https://partner.example.com"},
-		{"https://partner.example.com/완료?이름=홍 길동", "https://partner.example.com/%EC%99%84%EB%A3%8C?%EC%9D%B4%EB%A6%84=%ED%99%8D+%EA%B8%B8%EB%8F%99"},
-		{"", itself},
-		{"javascript:alert(1)", itself},
-		{" javascript:alert(1)", itself},
-		{"java\tscript:alert(1)", itself},
-		{"javascript://partner.example.com/%0aalert(1)", itself},
-		{"data:text/html,<script>alert(1)</script>", itself},
-		{"file:///etc/passwd", itself},
-		{"intent://partner.example.com/done", itself},
-		{"//partner.example.com/done", itself},
-		{"/done", itself},
-		{"done", itself},
-		{"https:partner.example.com", itself},
-		{"https:///done", itself},
-		{"https://:443/done", itself},
-		{"https://partner.example.com/\r\nSet-Cookie: a=b", itself},
-		{`https://partner.example.com\@elsewhere.example.com`, itself},
-	} {
-		t.Run(row.address, func(t *testing.T) {
+	for _, row := range rowsIn(t, "redirects") {
+		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
+			address, err := strconv.Unquote(`"` + row[0] + `"`)
+			must(t, err)
 			r := start(t)
-			for page, form := range map[string]url.Values{
-				r.issue(newCall("v2", "create").with("pageRedirectUrl", row.address)): card,
-				r.signUp(row.address): business,
-			} {
-				want := row.want
-				if want == itself {
-					want = last(page)
-				}
+			for _, page := range []string{r.issue(newCall("v2", "create").with("pageRedirectUrl", address)), r.signUp(address)} {
 				// The query of the page does not matter.
-				visit(t, http.MethodPost, page+"?redirectUrl=https://elsewhere.example.com&pageRedirectUrl=https://elsewhere.example.com", form).goes(t, want)
+				visit(t, http.MethodPost, page+"?redirectUrl=https://elsewhere.example.com&pageRedirectUrl=https://elsewhere.example.com", card).goes(t, cmp.Or(row[1], last(page)))
 			}
 		})
 	}
@@ -212,9 +182,7 @@ func TestPagesRedirectBelowAPathPrefix(t *testing.T) {
 	res, err := http.PostForm(page, card) // follows redirects
 	must(t, err)
 	res.Body.Close()
-	if res.StatusCode != http.StatusOK || res.Request.URL.String() != page {
-		t.Errorf("status %d at %s", res.StatusCode, res.Request.URL)
-	}
+	equal(t, fmt.Sprint(res.StatusCode, " ", res.Request.URL), "200 "+page)
 }
 
 func TestUnknownPagesAreNotFound(t *testing.T) {
@@ -222,47 +190,29 @@ func TestUnknownPagesAreNotFound(t *testing.T) {
 	r := start(t)
 	bill, signUp := last(r.issue(newCall("v2", "create"))), last(r.signUp(""))
 	for _, path := range []string{
-		"/b/", "/signup/", "/b/0000000000000000", "/signup/0000000000000000",
-		"/b/" + bill + "/", "/b/" + bill + "/x", "/b//" + bill, "/b/" + strings.ToUpper(bill), "/b/%" + encodeHex(bill[0]) + bill[1:],
-		"/signup/" + signUp + "/", "/signup/" + bill, "/b/" + signUp, "/b/" + bill[:15],
+		"/b/", "/signup/", "/b/0000000000000000", "/b/" + bill + "/", "/b//" + bill, "/b/" + strings.ToUpper(bill), "/b/" + fmt.Sprintf("%%%X", bill[0]) + bill[1:],
+		"/signup/" + bill, "/b/" + signUp, "/b/" + bill[:15],
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
-			p := visit(t, method, r.url+path, card)
-			p.says(t, http.StatusNotFound)
-			if method == http.MethodGet {
-				p.says(t, http.StatusNotFound, "페이지를 찾을 수 없습니다", "No such page")
-			}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			visit(t, method, r.url+path, card).says(t, http.StatusNotFound, "페이지를 찾을 수 없습니다", "No such page")
 		}
 	}
 	equal(t, r.state(), "W", "something was paid")
-}
-
-func encodeHex(b byte) string {
-	return strings.ToUpper(string("0123456789abcdef"[b>>4]) + string("0123456789abcdef"[b&15]))
 }
 
 func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	for _, page := range []string{r.issue(newCall("v2", "create")), r.signUp("")} {
-		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PURGE"} {
+		for _, method := range []string{http.MethodPut, http.MethodOptions, "PURGE"} {
 			p := visit(t, method, page, nil)
 			p.says(t, http.StatusMethodNotAllowed, "Method not allowed")
 			equal(t, p.header.Get("Allow"), "GET, HEAD, POST", method)
 		}
 		get, head := visit(t, http.MethodGet, page, nil), visit(t, http.MethodHead, page, nil)
-		if head.status != http.StatusOK || head.body != "" || get.body == "" {
-			t.Errorf("HEAD: status %d, %d bytes", head.status, len(head.body))
-		}
-		for name := range get.header {
-			if name != "Date" && get.header.Get(name) != head.header.Get(name) {
-				t.Errorf("HEAD: %s: %q, not %q", name, head.header.Get(name), get.header.Get(name))
-			}
-		}
+		equal(t, fmt.Sprint(head.status, head.body, head.header.Get("Content-Length")), fmt.Sprint("200", get.header.Get("Content-Length")), "HEAD")
 	}
-	if calls := r.Calls(); calls["none"] != 0 {
-		t.Errorf("pages count as calls: %v", calls)
-	}
+	equal(t, r.Calls()["none"], 0, "pages count as calls")
 }
 
 // A body that is not a form of a browser, or is too long, has no effect.
@@ -270,57 +220,63 @@ func TestPagesRefuseInvalidForms(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	const form = "application/x-www-form-urlencoded"
-	for page, good := range map[string]url.Values{r.issue(newCall("v2", "create")): card, r.signUp(""): business} {
+	good := card.Encode()
+	for _, page := range []string{r.issue(newCall("v2", "create")), r.signUp("")} {
 		for _, row := range []struct {
-			name, contentType, body string
-			status                  int
+			contentType, body string
+			status            int
 		}{
-			{"JSON", "application/json", `{"method":"CARD_VAN"}`, http.StatusUnsupportedMediaType},
-			{"no content type", "", good.Encode(), http.StatusUnsupportedMediaType},
-			{"a part of many", "multipart/form-data; boundary=x", "--x--", http.StatusUnsupportedMediaType},
-			{"too long", form, good.Encode() + "&x=" + strings.Repeat("x", 64<<10), http.StatusRequestEntityTooLarge},
-			{"bad escape", form, good.Encode() + "&x=%zz", http.StatusBadRequest},
-			{"in the query only", form, "", http.StatusUnprocessableEntity},
+			{"application/json", `{"method":"CARD_VAN"}`, 415},
+			{"", good, 415},
+			{"multipart/form-data; boundary=x", "--x--", 415},
+			{form, good + "&x=" + strings.Repeat("x", 64<<10), 413},
+			{form, good + "&x=%zz", 400},
 		} {
-			address := page
-			if row.body == "" {
-				address += "?" + good.Encode()
-			}
-			p := request(t, http.MethodPost, address, row.contentType, row.body)
-			equal(t, p.status, row.status, row.name)
+			equal(t, request(t, http.MethodPost, page, row.contentType, row.body).status, row.status, row.contentType)
 		}
+	}
+	page := r.issue(newCall("v2", "create").with("billId", "2"))
+	for _, query := range []string{good, "method=BARTER"} { // the query is no form
+		equal(t, request(t, http.MethodPost, page+"?"+good, form, strings.TrimPrefix(query, good)).status, 400, query)
 	}
 	if r.state() != "W" || r.mapping()["mappingStatus"] != "REQUESTED" {
 		t.Error("something was done")
 	}
-	for page, good := range map[string]url.Values{r.issue(newCall("v2", "create").with("billId", "2")): card, r.signUp(""): business} {
-		p := request(t, http.MethodPost, page+"?%zz", form+"; charset=UTF-8", good.Encode())
-		p.goes(t, last(page))
-	}
+	request(t, http.MethodPost, page+"?%zz", form+"; charset=UTF-8", good).goes(t, last(page))
 }
 
 // If writing fails, nothing changes, and the visitor does not see the error.
 func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 	t.Parallel()
-	s, err := sandbox.Open(filepath.Join(t.TempDir(), "data"), sandbox.Options{Transport: loopbackTransport{}, Clock: func() time.Time { return noon }})
-	must(t, err)
-	server := httptest.NewServer(s)
-	defer server.Close()
-	r := &rig{Service: s, t: t, url: server.URL}
-	pages := map[string]url.Values{r.issue(newCall("v2", "create")): card, r.signUp(""): business}
-	if err := s.Close(); err != nil { // all writes fail from now on
-		t.Fatal(err)
-	}
-	for page, form := range pages {
-		p := visit(t, http.MethodPost, page, form)
+	r := open(t, filepath.Join(t.TempDir(), "data"), sandbox.Options{})
+	bill, signUp := r.issue(newCall("v2", "create")), r.signUp("")
+	must(t, r.Close()) // all writes fail from now on
+	for _, page := range []string{r.url + "/b/" + last(bill), r.url + "/signup/" + last(signUp)} {
+		p := visit(t, http.MethodPost, page, card)
 		p.says(t, http.StatusInternalServerError, "처리하지 못했습니다", "The request failed")
-		for _, inside := range []string{"sql", "database", "data file"} {
-			lacks(t, p.body, inside, "the page shows")
-		}
-		p = visit(t, http.MethodGet, page, nil)
-		p.says(t, http.StatusOK)
-		if !p.form() {
-			t.Error("the page has no form")
-		}
+		lacks(t, p.body, "file", "the page shows")
+		equal(t, visit(t, http.MethodGet, page, nil).form(), true, "the form")
 	}
+}
+
+// The sign-up is completed with a button. The page says what the business is registered with.
+func TestSignUpPage(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	page := r.signUp("")
+	p := visit(t, http.MethodGet, page, nil)
+	p.says(t, http.StatusOK, `<html lang="ko">`, "사업장 등록", "Business sign-up", "No money moves.", "등록하기", "Sign up")
+	equal(t, p.form(), true, "the form")
+	equal(t, r.mapping()["mappingStatus"], "REQUESTED")
+	for range 2 { // once more changes nothing
+		visit(t, http.MethodPost, page, nil).goes(t, last(page))
+		want := map[string]string{
+			"partnerMember": "m", "partnerMerchant": "s", "companyNm": "데모상사", "branchNm": "신규점", "businessNumber": "1112233333", "ceoName": "김가입",
+			"email": "signup@example.com", "mappingStatus": "COMPLETED", "regDt": "2026-03-02T12:34:56", "updDt": "2026-03-02T12:34:56",
+		}
+		equal(t, r.mapping(), want)
+	}
+	p = visit(t, http.MethodGet, page, nil)
+	p.says(t, http.StatusOK, "등록 완료", "The sign-up is completed", "데모상사", "신규점")
+	equal(t, p.form(), false, "the form")
 }

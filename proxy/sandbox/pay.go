@@ -29,19 +29,19 @@ const selfIssueNumber = "0100001234"
 
 // Errors of payments, for which the interface has no codes.
 var (
-	errNoBill    = &refusedError{http.StatusNotFound, "no such bill", ""}
+	errNoBill    = &refusedError{http.StatusNotFound, "no such bill"}
 	errAmbiguous = &refusedError{
-		http.StatusConflict, "several partners have a bill with this id: name the partner", "",
+		http.StatusConflict, "several partners have a bill with this id: name the partner",
 	}
-	errWrongState = &refusedError{http.StatusConflict, "the bill is in another state", ""}
-	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid", ""}
-	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration", ""}
-	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner", ""}
+	errWrongState = &refusedError{http.StatusConflict, "the bill is in another state"}
+	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid"}
+	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration"}
+	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner"}
 )
 
-// invalidPayment refuses the option of a payment that has a mistake.
-func invalidPayment(option, format string, args ...any) error {
-	return &refusedError{http.StatusBadRequest, "invalid payment: " + fmt.Sprintf(format, args...), option}
+// invalidPayment refuses a payment that has a mistake.
+func invalidPayment(format string, args ...any) error {
+	return badRequest("invalid payment: " + fmt.Sprintf(format, args...))
 }
 
 // A Payment describes a payment of a customer. The zero value is a card payment without installments.
@@ -169,13 +169,13 @@ func approve(t *tables, p Payment) (*Approval, error) {
 	card := isCard(p.Method)
 	switch {
 	case !slices.Contains(methods, p.Method):
-		return nil, invalidPayment("method", "unknown method %q", p.Method)
+		return nil, invalidPayment("unknown method %q", p.Method)
 	case p.Months < 0 || p.Months > 99:
-		return nil, invalidPayment("months", "expected 0 to 99 months but got: %d", p.Months)
+		return nil, invalidPayment("expected 0 to 99 months but got: %d", p.Months)
 	case card && p.CashReceipt != "":
-		return nil, invalidPayment("cash_receipt", "a card payment has no cash receipt")
+		return nil, invalidPayment("a card payment has no cash receipt")
 	case !card && p.Months != 0:
-		return nil, invalidPayment("months", "%s has no installments", p.Method)
+		return nil, invalidPayment("%s has no installments", p.Method)
 	}
 	n := t.nextApproval()
 	a := &Approval{
@@ -197,11 +197,10 @@ func approve(t *tables, p Payment) (*Approval, error) {
 	case "self":
 		a.CashRequest = selfIssueNumber
 	default:
-		return nil, invalidPayment("cash_receipt",
-			"expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
+		return nil, invalidPayment("expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
 	}
 	if a.CashRequest == "" {
-		return nil, invalidPayment("cash_number", "a cash receipt requires cash_number")
+		return nil, invalidPayment("a cash receipt requires cash_number")
 	}
 	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil

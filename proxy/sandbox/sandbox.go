@@ -73,8 +73,8 @@ func New(o Options) *Service {
 }
 
 // Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file
-// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), call counts and the log are not in
-// the file. Only one process can open a file.
+// has its effect, so that it survives a kill. Faults, call counts and the log are not in the file. Only one process can
+// open a file.
 func Open(file string, o Options) (*Service, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Service) Now() (now time.Time) {
 }
 
 // SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
-// that become due are sent, and late operations that become due are carried out before it returns.
+// that become due are sent.
 func (s *Service) SetClock(now time.Time) error {
 	err := s.update(func(t *tables) error {
 		self := t.serviceState()
@@ -168,7 +168,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case x.Fault.Code != "":
 		refused.code = x.Fault.Code
 	case x.Fault.Late > 0:
-		s.later(c, *x)
+		late := *x
+		time.AfterFunc(x.Fault.Late, func() { _, _ = s.answer(c, &late) })
 	case x.Fault.Skip:
 	default:
 		reply, refused = s.answer(c, x)

@@ -150,9 +150,8 @@ type tables struct {
 	// These are not in the data file, and a transaction does not roll them back.
 	calls  map[string]int // by operation
 	faults []Fault        // those that wait, in order
-	late   []lateCall
-	log    []Exchange // the last ones
-	logged int        // how many there were
+	log    []Exchange     // the last ones
+	logged int            // how many there were
 }
 
 // A store runs transactions, one at a time.

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -44,42 +45,24 @@ func (overdue) Temporary() bool { return true }
 func TestExportIsRetried(t *testing.T) {
 	t.Parallel()
 	protobufAnswer := http.Header{"Content-Type": {protobuf}}
-	partial := func(rejected uint64, reason string) []byte {
-		inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), rejected)
-		inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), reason)
-		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
-	}
-	for _, row := range []struct {
-		name     string
-		status   int
-		headers  http.Header
-		body     []byte
-		err      error
-		requests int           // the second one is answered with 200
-		least    time.Duration // between the first and the second
-		most     time.Duration
-		log      string
-	}{
-		{name: "429", status: 429, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "502", status: 502, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "503", status: 503, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "504", status: 504, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "a time to wait", status: 503, headers: http.Header{"Retry-After": {"20"}}, requests: 2, least: 20 * time.Second, most: 20 * time.Second},
-		{name: "a date to wait for", status: 429, headers: http.Header{"Retry-After": {"Sat, 01 Jan 2000 00:00:21 GMT"}}, requests: 2, least: 19 * time.Second, most: 21 * time.Second},
-		{name: "a time to wait that is not one", status: 429, headers: http.Header{"Retry-After": {"-1"}}, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "longer than an export may take", status: 503, headers: http.Header{"Retry-After": {"10000000000"}}, body: []byte("later"), requests: 1, log: "Service Unavailable: later"},
-		{name: "no answer in time", err: overdue{}, requests: 2, least: firstPause / 2, most: 3 * firstPause / 2},
-		{name: "no connection", err: errors.New("refused"), requests: 1, log: "refused"},
-		{name: "400", status: 400, body: []byte("no\n"), requests: 1, log: "Bad Request: no"},
-		{name: "500", status: 500, requests: 1, log: "Internal Server Error"},
-		{name: "200", status: 200, headers: protobufAnswer, requests: 1},
-		{name: "202 with another text", status: 202, body: []byte("\x0a\x02\x08\x07"), requests: 1},
-		{name: "an empty partial success", status: 200, headers: protobufAnswer, body: partial(0, ""), requests: 1},
-		{name: "a partial success", status: 200, headers: protobufAnswer, body: partial(2, "too old"), requests: 1, log: "spans that the receiver rejected: 2: too old"},
-		{name: "a warning", status: 200, headers: protobufAnswer, body: partial(0, "soon full"), requests: 1, log: "soon full"},
-		{name: "bytes that are no message", status: 200, headers: protobufAnswer, body: []byte{10, 200, 1}, requests: 1},
-	} {
-		t.Run(row.name, func(t *testing.T) {
+	for _, row := range rowsIn(t, "answers") {
+		status, err := strconv.Atoi(row[1])
+		must(t, err)
+		headers, reply, logs := http.Header{}, strings.Join(quoted(t, row[3]), ""), strings.Join(quoted(t, row[5]), "")
+		if row[2] == "protobuf" {
+			headers = protobufAnswer
+		} else if after := quoted(t, row[2]); after != nil {
+			headers["Retry-After"] = after
+		}
+		times := strings.Fields(row[4])
+		least, most := firstPause/2, 3*firstPause/2
+		if len(times) > 1 {
+			least, err = time.ParseDuration(times[1])
+			must(t, err)
+			most, err = time.ParseDuration(times[2])
+			must(t, err)
+		}
+		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				tracing, log := newLogged(t)
@@ -95,27 +78,29 @@ func TestExportIsRetried(t *testing.T) {
 					switch {
 					case len(at) == 2:
 						return answer(http.StatusOK, protobufAnswer, nil)
-					case row.err != nil:
-						return nil, row.err
+					case status == 0:
+						return nil, overdue{}
+					case status < 0:
+						return nil, errors.New("refused")
 					}
-					return answer(row.status, row.headers, row.body)
+					return answer(status, headers, []byte(reply))
 				})
 				tracing.end(3)
 				time.Sleep(2 * exportWithin)
 				tracing.Close(t.Context())
-				if len(at) != row.requests {
-					t.Fatalf("%d requests, want %d", len(at), row.requests)
+				if fmt.Sprint(len(at)) != times[0] {
+					t.Fatalf("%d requests, want %s", len(at), times[0])
 				}
 				if len(at) == 2 {
-					if pause := at[1].Sub(at[0]); pause < row.least || pause > row.most {
-						t.Errorf("the second request came %s after the first, want %s to %s", pause, row.least, row.most)
+					if pause := at[1].Sub(at[0]); pause < least || pause > most {
+						t.Errorf("the second request came %s after the first, want %s to %s", pause, least, most)
 					}
 					if !bytes.Equal(bodies[0], bodies[1]) {
 						t.Error("the second request has another body")
 					}
 				}
-				want := map[bool]float64{true: 3}[row.log != ""]
-				if lost := testutil.ToFloat64(tracing.queue.lost); lost != want || !strings.Contains(log.String(), row.log) {
+				want := map[bool]float64{true: 3}[logs != ""]
+				if lost := testutil.ToFloat64(tracing.queue.lost); lost != want || !strings.Contains(log.String(), logs) {
 					t.Errorf("%v spans are lost, want %v; the log has %q", lost, want, log)
 				}
 			})

@@ -3,11 +3,13 @@ package tracing
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
@@ -49,52 +51,42 @@ const nowhere = "http://127.0.0.2:9/v1/traces"
 // headers returns the header lines that a span adds to a request.
 func headers(s *Span) string { return strings.TrimPrefix(string(s.AppendHeaders(nil)), "\r\n") }
 
+// rowsIn returns the cells of the rows of a file of testdata, between |.
+func rowsIn(t *testing.T, name string) (rows [][]string) {
+	t.Helper()
+	_, text, _ := strings.Cut(string(proxytest.ReadFile(t, "testdata/"+name+".txt")), "\n")
+	for line := range strings.Lines(text) {
+		rows = append(rows, strings.Split(strings.TrimSpace(line), " | "))
+	}
+	return rows
+}
+
+// quoted returns the quoted texts between & of a cell; none for -.
+func quoted(t *testing.T, cell string) (list []string) {
+	t.Helper()
+	for part := range strings.SplitSeq(cell, " & ") {
+		if text, err := strconv.Unquote(part); err == nil {
+			list = append(list, text)
+		} else if part != "-" {
+			t.Fatalf("%s: %v", cell, err)
+		}
+	}
+	return list
+}
+
 // Without tracing, a valid trace of a caller is passed on as it is, and nothing else is.
 func TestTraceOfACallerIsPassedOn(t *testing.T) {
 	t.Parallel()
-	long := "a=" + strings.Repeat("x", 200) + ",b=" + strings.Repeat("x", 200) + ",c=" + strings.Repeat("x", 200)
-	for _, row := range []struct {
-		name          string
-		parent, state []string
-		want          string
-	}{
-		{"none", nil, nil, ""},
-		{"sampled", []string{sampled}, nil, "traceparent: " + sampled},
-		{"not sampled", []string{declined}, nil, "traceparent: " + declined},
-		{"a random trace ID", []string{"00-" + id + "-" + parent + "-03"}, nil, "traceparent: 00-" + id + "-" + parent + "-03"},
-		{"a later version", []string{"cc-" + id + "-" + parent + "-01-what-is\rthis"}, nil, "traceparent: " + sampled},
-		{"a state", []string{sampled}, []string{"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"}, "traceparent: " + sampled + "\r\ntracestate: rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"},
-		{"a state in two lines", []string{sampled}, []string{"a=1", "b=2"}, "traceparent: " + sampled + "\r\ntracestate: a=1,b=2"},
-		{"an empty state", []string{sampled}, []string{""}, "traceparent: " + sampled},
-		{"a long state", []string{sampled}, []string{long}, "traceparent: " + sampled},
-		{"a line break in the state", []string{sampled}, []string{"a=1\r\nX-Evil: 1"}, "traceparent: " + sampled},
-		{"control characters in the state", []string{sampled}, []string{"a=1\x00"}, "traceparent: " + sampled},
-		{"text in the state that is not ASCII", []string{sampled}, []string{"a=카"}, "traceparent: " + sampled},
-		{"a name twice in the state", []string{sampled}, []string{"a=1,a=2"}, "traceparent: " + sampled},
-		{"33 entries in the state", []string{sampled}, []string{strings.Repeat("a=1,", 33)}, "traceparent: " + sampled},
-		{"a state alone", nil, []string{"a=1"}, ""},
-		{"two lines", []string{sampled, sampled}, nil, ""},
-		{"empty", []string{""}, nil, ""},
-		{"capital letters", []string{strings.ToUpper(sampled)}, nil, ""},
-		{"a zero trace", []string{"00-" + strings.Repeat("0", 32) + "-" + parent + "-01"}, nil, ""},
-		{"a zero parent", []string{"00-" + id + "-0000000000000000-01"}, nil, ""},
-		{"version ff", []string{"ff-" + id + "-" + parent + "-01"}, nil, ""},
-		{"more than version 00 has", []string{sampled + "-x"}, nil, ""},
-		{"a line break at the end", []string{sampled + "\r\nX-Evil: 1"}, nil, ""},
-		{"a line break inside", []string{"00-" + id + "-\r\n" + parent[2:] + "-01"}, nil, ""},
-		{"blanks", []string{" " + sampled}, nil, ""},
-		{"short", []string{sampled[:54]}, nil, ""},
-		{"flags that are not hexadecimal", []string{sampled[:53] + "0g"}, nil, ""},
-		{"two in one line", []string{sampled + "," + sampled}, nil, ""},
-	} {
-		h := http.Header{"Traceparent": row.parent, "Tracestate": row.state}
+	for _, row := range rowsIn(t, "callers") {
+		parents, states, want := quoted(t, row[1]), quoted(t, row[2]), quoted(t, row[3])[0]
+		h := http.Header{"Traceparent": parents, "Tracestate": states}
 		for name, t2 := range map[string]*Tracing{"nil": nil, "off": newTracing(t, "", 0)} {
 			span := t2.Call(h, "call")
-			if got := headers(span); got != row.want || span.Sampled() {
-				t.Errorf("%s, %s: %q, want %q", row.name, name, got, row.want)
+			if got := headers(span); got != want || span.Sampled() {
+				t.Errorf("%s, %s: %q, want %q", row[0], name, got, want)
 			}
-			if wantID := map[bool]string{true: id}[row.want != ""]; span.TraceID() != wantID {
-				t.Errorf("%s: the trace is %q", row.name, span.TraceID())
+			if wantID := map[bool]string{true: id}[want != ""]; span.TraceID() != wantID {
+				t.Errorf("%s: the trace is %q", row[0], span.TraceID())
 			}
 		}
 	}
@@ -240,3 +232,5 @@ func TestNothingIsAllocatedWithoutTracing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+var must = proxytest.Must

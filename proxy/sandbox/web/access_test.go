@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bytes"
 	"fmt"
 	"html"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/proxy/pages"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/sandbox/web"
 )
@@ -140,22 +140,6 @@ func withoutScenarios(pages string) string {
 	return regexp.MustCompile(`(?s)<h2 id="\w+">.*?</h2>`).ReplaceAllString(pages, "")
 }
 
-// othersActions are what Hana must not do to what the demo partner has: the action, its form and the status. ID is the demo partner.
-const othersActions = `
-/desk/bill/pay                    | partner=ID&bill=UNPAID        | 404
-/desk/bill/expire                 | partner=ID&bill=UNPAID        | 404
-/desk/bill/cancel                 | partner=ID&bill=PAID          | 404
-/desk/bill/notify                 | partner=ID&bill=PAID          | 404
-/desk/bill/pay                    | partner=&bill=UNPAID          | 404
-/desk/bill/pay                    | partner=OWN&bill=UNPAID       | 409
-/desk/bill/pay                    | partner=demo-partner-key&bill=UNPAID | 404
-/desk/scenarios/lost_reply        | partner=ID&for=minute         | 404
-/desk/scenarios/off               | partner=ID                    | 404
-/desk/scenarios/off               | partner=                      | 404
-/desk/clock                       | advance=1h                    | 403
-/desk/clock                       | advance=                      | 403
-`
-
 // A partner changes nothing that others have, and not the clock of all. Addresses of others do not exist.
 func TestAPartnerChangesOnlyItself(t *testing.T) {
 	t.Parallel()
@@ -163,13 +147,12 @@ func TestAPartnerChangesOnlyItself(t *testing.T) {
 	r.fill()
 	v := r.visitor(hanaToken)
 	before := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges()))
-	own := strings.NewReplacer("ID", r.idOf(demoKey), "OWN", r.idOf(hanaKey), "UNPAID", "UNPAID", "PAID", "PAID")
-	for line := range strings.Lines(strings.TrimSpace(othersActions)) {
-		cells := strings.Split(line, "|")
-		path, form, want := own.Replace(strings.TrimSpace(cells[0])), own.Replace(strings.TrimSpace(cells[1])), strings.TrimSpace(cells[2])
-		if res, _ := v.post(path, form); fmt.Sprint(res.StatusCode) != want {
-			t.Errorf("%s: %d, want %s", line, res.StatusCode, want)
-		}
+	own := strings.NewReplacer("=ID", "="+r.idOf(demoKey), "OWN", r.idOf(hanaKey))
+	_, rows, _ := strings.Cut(string(proxytest.ReadFile(t, "testdata/others.txt")), "\n")
+	for line := range strings.Lines(own.Replace(rows)) {
+		words := strings.Fields(strings.ReplaceAll(line, "|", ""))
+		res, _ := v.post(words[0], words[1])
+		equal(t, fmt.Sprint(res.StatusCode), words[2], line)
 	}
 	for _, path := range []string{r.number("bill.read", "PAID"), "/desk/bill?bill=PAID", "/desk/bill?bill=PAID&partner=" + r.idOf(demoKey), "/desk/bill?bill=PAID&partner=" + r.idOf(hanaKey)} {
 		gives(t, http.StatusNotFound, path)(v.get(path))
@@ -261,23 +244,6 @@ func TestSignIn(t *testing.T) {
 	}
 	all.post("/sign-out", "")
 	gives(t, http.StatusSeeOther, "after signing out")(all.get("/desk/calls"))
-}
-
-// The control API is where it was.
-func TestControlAPIIsBesideThePages(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	r.fill()
-	for _, path := range []string{"/bills", "/log", "/clock", "/partners"} {
-		res, err := http.Get(r.control + path)
-		must(t, err)
-		var body bytes.Buffer
-		_, err = body.ReadFrom(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-			t.Errorf("%s: %d %s %v", path, res.StatusCode, body.String(), err)
-		}
-	}
 }
 
 // After some wrong tokens of an address, in the form or in calls of the control API, the answers to further ones are delayed. A right

@@ -1,7 +1,8 @@
 package web_test
 
 import (
-	"fmt"
+	"encoding/json"
+	"flag"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
+
+var update = flag.Bool("update", false, "rewrite testdata/scenarios.txt; review every line of the difference")
 
 // The buttons of a bill do what they say; what its state does not allow is refused with the reason.
 func TestBillIsChanged(t *testing.T) {
@@ -64,78 +67,32 @@ func TestBillIsChanged(t *testing.T) {
 	}
 }
 
-// scenarioRows have for each scenario what becomes of the partner's next create and of the callback of its payment.
-var scenarioRows = map[string]struct {
-	code      string // of the create; "" without a reply
-	callbacks int    // attempts so far
-	request   string // a part of the callback
-}{
-	"lost_reply":      {"", 1, `"apprPrice":"30000"`},
-	"maintenance":     {"MAINTAINED_METHOD", 0, ""},
-	"refusal":         {"BILL_007", 0, ""},
-	"declined":        {"0000", 0, ""},
-	"callback_late":   {"0000", 0, ""},
-	"callback_twice":  {"0000", 2, `"apprPrice":"30000"`},
-	"callback_lost":   {"0000", 0, ""},
-	"callback_order":  {"0000", 0, ""},
-	"callback_amount": {"0000", 1, `"apprPrice":"1"`},
-}
-
-// A scenario disturbs the next call or callback of its partner, once, and no other partner.
-func TestScenarioIsForTheNextCallOfOnePartner(t *testing.T) {
+// The faults of each scenario, as testdata/scenarios.txt has them: for the next call of one partner, with the operation and the
+// code that are chosen. TestCalls of the sandbox has what faults do.
+func TestScenariosAreFaults(t *testing.T) {
 	t.Parallel()
-	for name, want := range scenarioRows {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := start(t)
-			v := r.visitor("")
-			form := url.Values{"partner": {"1"}, "operation": {"bill.create"}, "code": {"BILL_007"}, "for": {"next"}}.Encode()
-			if res, body := v.post("/desk/scenarios/"+name, form); res.StatusCode != http.StatusSeeOther {
-				t.Fatalf("%d %s", res.StatusCode, body)
-			}
-			equal(t, r.call("create", hanaKey, "OF-HANA", nil), "0000", "the call of another partner")
-			must(t, r.Pay(hanaKey, "OF-HANA"))
-			equal(t, r.call("create", demoKey, "FIRST", nil), want.code, "the call")
-			_ = r.Pay(demoKey, "FIRST") // there may be no bill
-			of := func(bill string) (list []sandbox.Exchange) {
-				for _, x := range r.Exchanges() {
-					if x.Operation == "callback.payment" && x.Bill == bill {
-						list = append(list, x)
-					}
-				}
-				return list
-			}
-			proxytest.Eventually(t, func() bool { return len(of("OF-HANA")) == 1 && len(of("FIRST")) >= want.callbacks }, nil)
-			got := of("FIRST")
-			if len(got) != want.callbacks || len(got) > 0 && !strings.Contains(string(got[0].Request), want.request) {
-				t.Errorf("the callbacks: %+v", got)
-			}
-			if faults := r.Faults(); len(faults) != 0 {
-				t.Errorf("the scenario is still on: %+v", faults)
-			}
-			equal(t, r.call("create", demoKey, "SECOND", nil), "0000", "the next call")
-			if name == "declined" {
-				_, page := v.get("/desk/bill?partner=1&bill=FIRST")
-				has(t, page, "PAYMENT_001", "the failed payment")
-			} else if !strings.HasPrefix(name, "callback_l") && name != "callback_order" {
-				has(t, fmt.Sprint(r.Exchanges()), name, "the log names the scenario")
-			}
-		})
-	}
-}
-
-// A callback that comes before the reply: the bill is paid, and the partner has the callback, while the create is still running.
-func TestScenarioCallbackFirst(t *testing.T) {
-	t.Parallel()
+	tested := map[string]bool{}
 	r := start(t)
-	if res, _ := r.visitor("").post("/desk/scenarios/callback_first", "partner=1&for=next"); res.StatusCode != http.StatusSeeOther {
-		t.Fatal(res.StatusCode)
-	}
-	go r.call("create", demoKey, "FIRST", nil)
-	proxytest.Eventually(t, func() bool { return len(r.Exchanges()) > 0 }, nil)
-	if x := r.Exchanges()[0]; x.Operation != "callback.payment" || x.Bill != "FIRST" || !x.Done {
-		t.Errorf("the first exchange that ended: %+v", x)
-	}
+	v := r.visitor("")
+	_, page := v.get("/desk/scenarios")
+	proxytest.Transcript(t, "testdata/scenarios.txt", *update, []string{""}, func(t *testing.T, _ string) func(string) []string {
+		return func(name string) []string {
+			tested[name] = true
+			form := url.Values{"partner": {"1"}, "operation": {"bill.cancel"}, "code": {"BILL_007"}, "for": {"next"}}.Encode()
+			res, body := v.post("/desk/scenarios/"+name, form)
+			equal(t, res.StatusCode, http.StatusSeeOther, name, body)
+			f := r.Faults()[0]
+			v.post("/desk/scenarios/off", "partner=1")
+			text, err := json.Marshal(f)
+			must(t, err)
+			return []string{string(text) + " " + f.Delay.String()}
+		}
+	})
+	t.Cleanup(func() {
+		for _, found := range regexp.MustCompile(`action="/desk/scenarios/(\w+)"`).FindAllStringSubmatch(page, -1) {
+			equal(t, tested[found[1]], true, "the scenario has a test", found[1])
+		}
+	})
 }
 
 // A scenario for a minute disturbs every call until the clock has passed the minute; others are off by a click.
@@ -177,21 +134,10 @@ func TestClockIsSet(t *testing.T) {
 	equal(t, ahead(), 0, "reset")
 }
 
-// The operation of a scenario is chosen, and an unknown one is refused with the reason. Every scenario of the page has a test.
-func TestScenarioIsForAnOperation(t *testing.T) {
+// An unknown operation is refused with the reason.
+func TestScenarioOfAnUnknownOperation(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	v := r.visitor("")
-	v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.read")
-	equal(t, r.call("create", demoKey, "FIRST", nil), "0000", "another operation")
-	equal(t, r.call("read", demoKey, "FIRST", nil), "", "the operation")
-	if res, body := v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x"); res.StatusCode != http.StatusConflict || !strings.Contains(body, "bill.x") {
-		t.Errorf("an unknown operation: %d", res.StatusCode)
-	}
-	_, page := v.get("/desk/scenarios")
-	for _, found := range regexp.MustCompile(`action="/desk/scenarios/(\w+)"`).FindAllStringSubmatch(page, -1) {
-		if _, tested := scenarioRows[found[1]]; !tested && found[1] != "slow" && found[1] != "callback_first" {
-			t.Errorf("the scenario %s has no test", found[1])
-		}
-	}
+	res, body := start(t).visitor("").post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x")
+	equal(t, res.StatusCode, http.StatusConflict)
+	has(t, body, "bill.x")
 }
