@@ -15,6 +15,7 @@ import (
 	"text/template"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
@@ -37,7 +38,6 @@ func (p provocation) matches(series gjson.Result) bool {
 }
 
 var provocations = []provocation{
-
 	{"LogLinesLost", "job=calls", "the log goes to a full device"},
 	{"UnknownOutcome", "job=calls", "the sandbox breaks 30 creates off"},
 	{"UpstreamErrors", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
@@ -52,7 +52,7 @@ var provocations = []provocation{
 
 	{"BillDoubled", "job=rollout", "a bill is created at both sandboxes, past the gateway"},
 	{"OwnerUnclear", "job=rollout", "the old sandbox breaks the probe off"},
-	{"VerdictFail", "job=rollout", "a bill is paid at one sandbox only, and read in shadow"},
+	{"VerdictFail", "job=rollout", "the new sandbox shows another amount of a new bill"},
 	{"UnknownOutcome", "job=rollout", "the old sandbox breaks a create off, and the outcome is made a day older in the store"},
 	{"CallbacksRefused", "job=rollout reason=another_partner", "a callback with the key of another partner"},
 	{"CallbacksRefused", "job=rollout reason=lost_address", "the store is declared as restored, and a callback comes to an unknown address"},
@@ -106,7 +106,7 @@ func billPath(operation string) string { return strings.TrimSuffix("/bill/"+oper
 
 func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
 	t.Helper()
-	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-shadow"}, {Key: "k-new"}}})
+	service = sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "k-old"}, {Key: "k-canary"}, {Key: "k-new"}}})
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	return service, server.URL
@@ -225,7 +225,7 @@ func newCallsFaults(t *testing.T) *callsFaults {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+server.URL+"}}\nlimits: {address_connections: 20}\n"), service}
+	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+server.URL+"}}\n"+fewOfAnAddress), service}
 }
 
 func (f *callsFaults) provoke() {
@@ -288,11 +288,20 @@ func (f *callsFaults) connect(text string) net.Conn {
 	return conn
 }
 
+// Lines of configs, which other processes read: see [proxytest.Tuned].
+var (
+	fewOfAnAddress = proxytest.Tuned(func(c *config.Config) { c.Limits.AddressConnections = 20 })
+	largeBurst     = proxytest.Tuned(func(c *config.Config) { c.Limits.Partner.Burst = 25 })
+	fewAtOnce      = proxytest.Tuned(func(c *config.Config) {
+		c.Limits.InFlight, c.Upstreams[0].Wait = 2, 300*time.Millisecond
+	})
+)
+
 // deadFaults are faults of an upstream that cannot be reached.
 type deadFaults struct{ *alertGateway }
 
 func newDeadFaults(t *testing.T) *deadFaults {
-	return &deadFaults{startAlertGateway(t, nil, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\nlimits: {partner: {rate: 0.1, burst: 25}}\n")}
+	return &deadFaults{startAlertGateway(t, nil, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\nlimits: {partner: {rate: 0.1}}\n"+largeBurst)}
 }
 
 func (f *deadFaults) provoke() {
@@ -309,7 +318,7 @@ type narrowFaults struct {
 
 func newNarrowFaults(t *testing.T) *narrowFaults {
 	service, url := newAlertSandbox(t)
-	config := "upstreams: {up: {form: v2, url: " + url + ", connections: 1, wait: 300ms}}\nlimits: {in_flight: 2}\n"
+	config := "upstreams: {up: {form: v2, url: " + url + ", connections: 1}}\n" + fewAtOnce
 	return &narrowFaults{startAlertGateway(t, nil, config), service}
 }
 

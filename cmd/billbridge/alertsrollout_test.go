@@ -51,8 +51,9 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 
 
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")
-	for key, stage := range map[string]string{"k-shadow": "shadow", "k-new": "new"} {
-		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force", rollout.JoinKinds(rollout.ReasonKinds))
+	for key, stage := range map[string][]string{"k-canary": {"canary", "--percent", "100"}, "k-new": {"new"}} {
+		set := []string{"rollout", "set", "--partner", string(partner.Of(key)), "--force", rollout.JoinKinds(rollout.ReasonKinds), "--stage"}
+		f.run(append(set, stage...)...)
 	}
 	for _, url := range []string{f.oldURL, f.newURL} { // past the gateway
 		billCall(f.t, url, "create", "k-old", "TWICE", "")
@@ -63,10 +64,10 @@ func (f *rolloutFaults) provoke() {
 	f.old.Fault(sandbox.Fault{Operation: "bill.read", Code: "PARTNER_003"})
 	billCall(f.t, f.partners, "create", "k-new", "BARRED", "")
 
-	billCall(f.t, f.partners, "create", "k-shadow", "PAID", "")
-	billCall(f.t, f.newURL, "create", "k-shadow", "PAID", "") // the copy that shadow needs
-	must(f.t, f.new.Pay("k-shadow", "PAID"))
-	billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
+	f.new.Fault(sandbox.Fault{
+		Operation: "bill.read", Body: `{"code":"0000","message":"x","data":{"apiKey":"k-canary","billId":"PAID","apprState":"F","apprPrice":"1"}}`,
+	})
+	billCall(f.t, f.partners, "create", "k-canary", "PAID", "") // the gateway reads it back
 	f.old.Fault(sandbox.Fault{Operation: "bill.create", Drop: true})
 	billCall(f.t, f.partners, "create", "k-old", "UNKNOWN", "")
 	f.provokeCallbacks()

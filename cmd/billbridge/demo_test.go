@@ -93,7 +93,7 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 	short := partner.Of("demo-key-05").Short()
 	var list string
 	proxytest.Eventually(t, func() bool { // the first dead ones can be those of the partner with 410
-		_, list, _ = runCommand(t, false, "callbacks", "list", "--state", "dead", "--partner", short, "--limit", "1", "--admin", d.admin)
+		_, list, _ = runCommand(t, false, "callbacks", "list", "--state", "failed", "--partner", short, "--limit", "1", "--admin", d.admin)
 		return strings.Contains(list, "status 503")
 	}, func() string { return list })
 	id := regexp.MustCompile(`cb_\w+`).FindString(list)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
@@ -62,12 +63,19 @@ func newToldPartner(t *testing.T) *toldPartner {
 	return p
 }
 
+const frequentReadsRate = 100
+
+// frequentReads is for other processes: see [proxytest.Tuned].
+var frequentReads = proxytest.Tuned(func(c *config.Config) {
+	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 64, 3*time.Second, frequentReadsRate
+})
+
 // The sandbox loses one in ten callbacks, and gateways are killed. After the reads of the bills every partner knows the last state of
 // every bill exactly once, with the values that the lost callback had, also when the sandbox sends it later. The reads stay under the rate.
 func TestLostCallbacks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	const rate = 100
+	const rate = frequentReadsRate
 	n, kills, keys := proxytest.Size(300, 10_000), proxytest.Size(1, 6), []string{"k-one", "k-two", "k-three"}
 	p, b := newToldPartner(t), newCluster(t)
 	client := b.client(t)
@@ -95,8 +103,8 @@ listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 upstreams: {backend: {form: v2, url: %q, timeout: 40s}}
 store: {url: "sqlite:bridge.db"}
-callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, schedule: [0s%s], reconcile: {after: 1s, every: 3s, rate: %d/s, deliver: true}}
-`, backend.URL, clusterURL, strings.Repeat(", 500ms", 50), rate)
+callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s%s], reconcile: {after: 1s, deliver: true}}
+`, backend.URL, clusterURL, strings.Repeat(", 500ms", 50)) + frequentReads
 
 	keyOf := func(i int) string { return keys[i%len(keys)] }
 	call := func(by *http.Client, to, path string, i int, bill string) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
 
@@ -156,15 +157,23 @@ func (s *stackTrial) secondCall(t *testing.T, scenario, merchant string) {
 	})
 }
 
+// Lines of configs, which other processes read: see [proxytest.Tuned].
+var (
+	shortIdle      = proxytest.Tuned(func(c *config.Config) { c.Timeouts.Idle = 2 * time.Second })
+	longerIdle     = proxytest.Tuned(func(c *config.Config) { c.Timeouts.Idle = 8 * time.Second })
+	slowHandshakes = proxytest.Tuned(func(c *config.Config) { c.Timeouts.Header, c.Timeouts.Body = time.Minute, time.Minute })
+)
+
 // idleMoment makes every other call at the moment when the gateway closes the idle connection. The stack cannot know
 // it yet. A stack that obeys Keep-Alive, or that closes idle connections earlier, uses another connection.
 func (s *stackTrial) idleMoment(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	for _, c := range []struct {
 		idle  time.Duration
+		line  string
 		calls int
-	}{{2 * time.Second, 8}, {8 * time.Second, 3}} {
-		g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("timeouts: {idle: %s}", c.idle))
+	}{{2 * time.Second, shortIdle, 8}, {8 * time.Second, longerIdle, 3}} {
+		g := s.serve(t, "127.0.0.1:0", c.line)
 		s.run(t, "idle for "+c.idle.String(), "http", g.partners, takes, func(create func(string)) {
 			for range c.calls {
 				create("m")
@@ -176,9 +185,9 @@ func (s *stackTrial) idleMoment(t *testing.T) {
 }
 
 func (s *stackTrial) overTLS(t *testing.T) {
-	// The first handshake of a Java program on a busy machine takes longer than the 5 s that a header has by default.
+	// The first handshake of a Java program on a busy machine takes longer than the 5 s that a header has.
 	g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("tls: {cert: %s/front.crt, key: %[1]s/front.key}", s.folder),
-		"timeouts: {header: 1m, body: 1m}")
+		slowHandshakes)
 	s.run(t, "TLS", "https", g.partners, 0, func(create func(string)) {
 		for range 5 {
 			create("m")
