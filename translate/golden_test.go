@@ -303,6 +303,13 @@ func runGolden(t *testing.T, file string) {
 	}
 }
 
+// cases returns the rows of a file of testdata/cases.
+func cases[T any](t testing.TB, name string) (rows []T) {
+	t.Helper()
+	must(t, yaml.Load(proxytest.ReadFile(t, "testdata/cases/"+name+".yaml"), &rows, yaml.WithKnownFields()))
+	return rows
+}
+
 var must, has = proxytest.Must, proxytest.Has
 
 func equal[T any](t testing.TB, got, want T, about ...any) {
