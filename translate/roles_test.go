@@ -11,16 +11,6 @@ import (
 	"billbridge/translate"
 )
 
-// requested returns a call whose Request has succeeded.
-func requested(t testing.TB, operation string, from, to translate.Form, doc string) *translate.Call {
-	t.Helper()
-	call := shipped().Operation(operation).Translation(from, to).Start()
-	if _, err := call.Request(nil, []byte(doc)); err != nil {
-		t.Fatalf("%s: %v", doc, err)
-	}
-	return call
-}
-
 // An array or an object in the place of the key names nobody.
 func TestNoValueOfAnArray(t *testing.T) {
 	t.Parallel()
