@@ -159,6 +159,10 @@ func TestFields(t *testing.T) {
 		write(o.Name, o.Fields())
 	}
 	write(shipped().Callback().Name(), shipped().Callback().Fields())
+	b.WriteString("\nmeanings of codes\n") // they decide whether a bill may be created elsewhere, and whether a create counts as refused
+	for _, code := range shipped().Meanings() {
+		fmt.Fprintf(&b, "  %-18s %-6s %s\n", code.Code, code.Form, code.Means)
+	}
 	const file = "testdata/fields.txt"
 	if *update {
 		must(t, os.WriteFile(file, []byte(b.String()), 0o644))

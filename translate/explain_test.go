@@ -1,9 +1,7 @@
 package translate_test
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,33 +11,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 )
-
-// Every message of the golden files is explained as the engine translates it, also with the overlays.
-func TestExplanationsOfGoldenMessages(t *testing.T) {
-	t.Parallel()
-	seen := map[translate.Outcome]int{}
-	for file, g := range readGolden(t) {
-		table := g.table(t)
-		for i, p := range slices.Concat(g.Requests, g.Replies) {
-			t.Run(fmt.Sprintf("%s/%d %s", file, i, p.Name), func(t *testing.T) {
-				for _, f := range explainGolden(t, table, g, p, i >= len(g.Requests)).Fields {
-					seen[f.Outcome]++
-				}
-			})
-		}
-	}
-	equal(t, len(slices.Collect(maps.Keys(seen))), 10, seen)
-}
-
-func explainGolden(t *testing.T, table *translate.Table, g *golden, p *pair, isReply bool) *translate.Explanation {
-	if c := table.Callback(); c != nil && c.Name() == g.Operation {
-		return explainCallback(t, c, p.From, p.To, []byte(p.In))
-	}
-	if !isReply {
-		return explainRequest(t, table.Operation(g.Operation).Translation(p.From, p.To), p.From, p.To, []byte(p.In))
-	}
-	return explainReply(t, table.Operation(g.Operation).Translation(p.To, p.From), p.From, p.To, []byte(cmp.Or(p.Asked, g.Asked[p.To])), cmp.Or(p.Status, 200), []byte(p.In))
-}
 
 // Every document is explained as the engine translates it, as a request, a reply and a callback, in every direction.
 func FuzzExplain(f *testing.F) {

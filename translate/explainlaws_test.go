@@ -75,6 +75,11 @@ func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
 				passed = append(passed, toRow(f.Target, m.to)+" "+f.Reason)
 			}
 		case translate.OutcomePassed:
+			if chosen := func(field translate.Field) bool { // with otherwise: pass it is no mismatch
+				return field.Source == toRow(f.Source, m.from) && field.From == m.from && field.To == m.to && field.Otherwise == "pass"
+			}; slices.ContainsFunc(m.fields, chosen) && !slices.Contains(m.report.Mismatched, toRow(f.Source, m.from)) {
+				continue
+			}
 			passed = append(passed, toRow(f.Source, m.from)+" "+f.Reason)
 		case translate.OutcomeDropped:
 			switch {
@@ -92,6 +97,9 @@ func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
 		case translate.OutcomeConverted:
 			if f.Before == f.After {
 				t.Fatalf("%+v", f)
+			}
+			if path := toRow(f.Source, m.from); f.After == "null" && slices.Contains(m.report.Dropped, path) { // with otherwise: null
+				dropped = append(dropped, path)
 			}
 		case translate.OutcomeOmitted, translate.OutcomeUnused:
 		default:

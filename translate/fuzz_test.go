@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -21,8 +22,8 @@ var (
 func seeds(f *testing.F, add func(operation, direction uint8, doc, request []byte)) {
 	f.Helper()
 	for _, g := range readGolden(f) {
-		o := uint8(max(0, slices.Index(billOperations, g.Operation))) // documents of a callback go to the first
 		for _, p := range slices.Concat(g.Requests, g.Replies) {
+			o := uint8(max(0, slices.Index(billOperations, cmp.Or(p.Operation, g.Operation)))) // documents of a callback go to the first
 			direction, request := uint8(1), p.Asked
 			if p.From == "legacy" {
 				direction = 2

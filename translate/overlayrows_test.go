@@ -7,37 +7,10 @@ import (
 	"billbridge/translate"
 )
 
-// A row of an overlay that gives a field another name keeps every key of the row that it changes.
-func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
-	t.Parallel()
-	renamed := overlaid(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id, new: true}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price, new: true}]}}")
-	for body, usable := range map[string]bool{
-		`{"apikey":"k","invoice_id":"1","appr_state":"F"}`:   true,
-		`{"apikey":"k","invoice_id":"999","appr_state":"F"}`: false,
-		`{"apikey":"k","bill_id":"1","appr_state":"F"}`:      false, // the name of before
-	} {
-		call := renamed.Operation("bill.read").Translation("v2", "legacy").Start()
-		if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"1"}}`)); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := call.Reply(nil, 200, []byte(body)); (err == nil) != usable {
-			t.Errorf("%s became %s, %v", body, out, err)
-		}
-		call.Release()
-	}
-	call := renamed.Operation("bill.create").Translation("legacy", "v2").Start()
-	defer call.Release()
-	for price, want := range map[string]string{`"20000"`: `{"bill":{"sendType":"TALK","price":20000}}`, `"020000"`: ""} {
-		if out, err := call.Request(nil, []byte(`{"bill":{"bill_price":`+price+`}}`)); string(out) != want || (err == nil) != (want != "") {
-			t.Errorf("%s became %s, %v", price, out, err)
-		}
-	}
-}
-
 // Changes has each row that overlays change, in their order, with the safety keys that it loses.
 func TestChangesOfOverlays(t *testing.T) {
 	t.Parallel()
-	table := compiled(t, library, `
+	table := tableOf(t, "library", `
 common: {who: [{desk: reader.id, phone: card, new: true}]}
 operations:
   book.find:

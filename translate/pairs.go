@@ -50,8 +50,8 @@ func (s *source) readPairs(n *yaml.Node) pairs {
 				case !shared:
 					p.at[f][v.text] = i
 				case p.list[first].Prefer == preferred:
-					s.errorf(nodes[i], "%q of %s is in several pairs: "+
-						"add prefer: true to the one that is used towards %s", v.text, s.forms[f], s.forms[1-f])
+					s.errorf(nodes[i], "%s of %s is in several pairs: "+
+						"add prefer: true to the one that is used towards %s", v.json, s.forms[f], s.forms[1-f])
 				}
 			}
 		}

@@ -8,43 +8,6 @@ import (
 	"billbridge/translate"
 )
 
-// Each form can have a code of its own for a success. The code of the other form is unusable: the client could take it for a success.
-func TestCodeOfASuccessInEachForm(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, `success: {code: {v2: "0000", legacy: "00"}}`)
-	codes := map[translate.Form]string{"v2": "0000", "legacy": "00"}
-	for _, client := range forms {
-		for _, upstream := range forms {
-			call := table.Operation("bill.destroy").Translation(client, upstream).Start()
-			if _, err := call.Request(nil, []byte(`{}`)); err != nil {
-				t.Fatal(err)
-			}
-			for _, code := range []string{"0000", "00", "BILL_003"} {
-				out, err := call.Reply(nil, 200, []byte(`{"code":"`+code+`"}`))
-				switch {
-				case code == "BILL_003":
-					if err != nil || call.Succeeded() || !strings.Contains(string(out), `"BILL_003"`) {
-						t.Errorf("%s to %s: %s became %s, %v", upstream, client, code, out, err)
-					}
-				case code == codes[upstream]:
-					if err != nil || !call.Succeeded() || call.Code() != "0000" || !strings.HasPrefix(string(out), `{"code":"`+codes[client]+`"`) {
-						t.Errorf("%s to %s: %s became %s %q, %v", upstream, client, code, out, call.Code(), err)
-					}
-				case client == upstream && client == "v2": // to v2 clients 00 is a refusal like any other
-					if err != nil || call.Succeeded() {
-						t.Errorf("%s to %s: %s became %s, %v", upstream, client, code, out, err)
-					}
-				default:
-					if unusable := (*translate.UnusableReply)(nil); !errors.As(err, &unusable) || call.Code() != "" {
-						t.Errorf("%s to %s: %s became %s, %v", upstream, client, code, out, err)
-					}
-				}
-			}
-			call.Release()
-		}
-	}
-}
-
 // The code that one upstream has for a success is replaced by that of its form, and nothing else.
 func TestNormaliseSuccess(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,9 @@ func TestLookups(t *testing.T) {
 	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Path("legacy") != "" {
 		t.Error("something is found that is not there")
 	}
+	if table.ShowsSuccess("v2") != "0000" || tableOf(t, "envelopes").ShowsSuccess("deep") != "status SUCCESS" {
+		t.Error("what shows a success")
+	}
 	if table.TextName("v2") != "message" || table.TextName("legacy") != "msg" {
 		t.Error("names of the text")
 	}

@@ -12,57 +12,16 @@ import (
 // An overlay without effect, or with one on another operation, does not.
 func TestVersionOfAnOperation(t *testing.T) {
 	t.Parallel()
-	in := func(operation, message, row string) string {
-		return fmt.Sprintf("operations: {%s: {%s: [%s]}}", operation, message, row)
-	}
-	const create, read, resend = "bill.create", "bill.read", "bill.resend"
-	for name, row := range map[string]struct {
-		overlay string
-		changed string // the operations with another version, of these three
-	}{
-		"a comment":               {"# nothing", ""},
-		"descriptions":            {"fields: {billId: {about: another}}\nroles: {bill: {about: another}}\nnoun: {en: invoice}", ""},
-		"the same row":            {in(read, "reply", "{means: {D: destroyed, C: cancelled, F: paid, W: unpaid}, about: the state, legacy: appr_state, v2: apprState}"), ""},
-		"no read to explain":      {"operations: {bill.create: {explain: false}}", ""},
-		"a callback":              {"callbacks: {callback.payment: {request: [{v2: apprIssuer, remove: true}]}}", ""},
-		"an operation":            {"operations: {points: {new: true, v2: /points, effect: read, request: [], reply: []}}", ""},
-		"a path":                  {in(read, "reply", "{v2: billId, legacy: invoice, new: true}"), read},
-		"a bound":                 {in(create, "request", "{v2: bill.price, legacy: bill.price, min: 200}"), create},
-		"values":                  {in(read, "reply", "{v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: PERSONAL, legacy: '0'}]}"), read},
-		"a pair, as a number":     {in(read, "reply", "{v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: PERSONAL, legacy: 0}]}"), read},
-		"means":                   {in(read, "reply", "{v2: apprState, legacy: appr_state, means: {N: unpaid, W: unpaid, F: paid, C: cancelled, D: destroyed}}"), read},
-		"no role":                 {in(read, "reply", "{v2: apprPrice, legacy: appr_price, role: null}"), read},
-		"common rows":             {"common: {identity: [{v2: member, legacy: member, max: 59}]}", "bill.create bill.read bill.resend"},
-		"the order of rows":       {in(read, "reply", "{v2: billId, remove: true}, {v2: billId, legacy: bill_id, must_equal_request: bill.billId, new: true}"), read},
-		"what a role says":        {"roles: {state: {final: [destroyed]}}", read},
-		"the hash":                {"operations: {bill.create: {hash: {of: [bill.billId, bill.price]}}}", create},
-		"how hashes are made":     {"hash: {join: '|'}", create},
-		"a path of the call":      {"operations: {bill.resend: {legacy: /if/resend}}", resend},
-		"what is created":         {"operations: {bill.create: {creates: merchant}}", create},
-		"rows that are exchanged": {in(create, "reply", "{v2: member, legacy: merchant, replaces: v2}, {v2: merchant, legacy: member, replaces: v2}"), create},
-		"a code":                  {"catalogue: [{code: BILL_011, means: exists}]", "bill.create bill.read bill.resend"},
-		"what a code means":       {"catalogue: [{code: '9999', form: legacy, means: exists}]", "bill.create bill.read bill.resend"},
-		"a pair of codes":         {"codes: [{v2: BILL_003, legacy: '9980'}]", "bill.create bill.read bill.resend"},
-		"the code of a success":   {"success: {code: {v2: '0000', legacy: '00'}}", "bill.create bill.read bill.resend"},
-		"the envelope":            {"forms: {legacy: {text: message}}", "bill.create bill.read bill.resend"},
-		"what stands for nothing": {"forms: {v2: {unused: omit}}", "bill.create bill.read bill.resend"},
-		"statuses":                {"forms: {v2: {status: {404: BILL_003}}}", "bill.create bill.read bill.resend"},
-		"other fields":            {"unknown: {reply: {v2: pass}}", "bill.create bill.read bill.resend"},
-		"who checks the bounds":   {"bounds: enforce", "bill.create bill.read bill.resend"},
-		"the code of a refusal":   {"invalid: BILL_007", "bill.create bill.read bill.resend"},
-		"the codes of our own":    {"failures: {no_upstream: ERROR}", "bill.create bill.read bill.resend"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table, shipped := overlaid(t, row.overlay), shipped()
-			var changed []string
-			for _, o := range []string{create, read, resend} {
-				if table.Operation(o).Version() != shipped.Operation(o).Version() {
-					changed = append(changed, o)
-				}
+	type row struct{ Name, Overlay, Changed string } // the operations with another version, of these three
+	for _, row := range cases[row](t, "version") {
+		table := overlaid(t, row.Overlay)
+		var changed []string
+		for _, o := range []string{"bill.create", "bill.read", "bill.resend"} {
+			if table.Operation(o).Version() != shipped().Operation(o).Version() {
+				changed = append(changed, o)
 			}
-			equal(t, strings.Join(changed, " "), row.changed)
-		})
+		}
+		equal(t, strings.Join(changed, " "), row.Changed, row.Name)
 	}
 }
 
