@@ -91,10 +91,9 @@ func hostileAdmin(t *testing.T, status int) string {
 		"GET /callbacks": filled[operate.CallbackPage](t), "GET /callbacks/" + hostileID: filled[operate.Callback](t), "GET /callbacks/missing": filled[operate.MissingList](t),
 		"POST /callbacks/replay": filled[operate.Progress](t), "POST /callbacks/" + hostileID + "/replay": nil,
 		"GET /rollout": filled[operate.Status](t), "GET /rollout/report": filled[operate.Report](t), "GET /audit": filled[[]operate.Change](t),
-		"GET /rollout/bills": filled[operate.BillList](t), "POST /rollout/read": filled[operate.Bill](t), "GET /rollout/bill": filled[operate.Bill](t),
-		"POST /rollout/bill": filled[operate.Bill](t), "GET /store/clock": filled[operate.Clock](t), "POST /store/clock": filled[operate.Clock](t),
+		"GET /rollout/bills": filled[operate.BillList](t), "POST /rollout/read": filled[operate.Bill](t), "GET /store/clock": filled[operate.Clock](t), "POST /store/clock": filled[operate.Clock](t),
 	}
-	for _, action := range []string{"stage", "unset", "stop", "resume", "begin", "moved", "restored", "reset", "assign"} {
+	for _, action := range []string{"stage", "stop", "resume", "begin", "moved", "restored", "reset", "assign"} {
 		replies["POST /rollout/"+action] = filled[operate.Change](t)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,12 +127,12 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 	replies := hostileAdmin(t, 0)
 	refusals, failures := hostileAdmin(t, http.StatusConflict), hostileAdmin(t, http.StatusInternalServerError)
 	for _, command := range []string{
-		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks missing", "callbacks missing --json", "callbacks audit",
+		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks missing", "callbacks missing --json",
 		"callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
 		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status --limit 1", "rollout status --limit 1 --json", "rollout report", "rollout report --format markdown",
-		"rollout report --format json", "rollout report --format html", "audit", "rollout audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout unset --default --by x",
+		"rollout report --format json", "rollout report --format html", "audit", "audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout set --default --stage default --by x",
 		"rollout stop --by x", "rollout resume --by x", "rollout begin --by x", "rollout moved old --by x", "rollout restored --by x", "rollout reset --all --by x",
-		"rollout bill --bill A --partner " + ref, "rollout bill --json --bill A --partner " + ref, "rollout bill --bill A --assign old --by x --partner " + ref,
+		"bills read A --assign old --by x --partner " + ref,
 		"store clock", "store clock --confirm --by x",
 	} {
 		t.Run(command, func(t *testing.T) {
