@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,21 @@ func TestTopLevelFolders(t *testing.T) {
 	}
 	want := []string{"cmd", "config", "proxy", "translate"}
 	equal(t, got, want)
+}
+
+// Every printed time is in RFC 3339. Only sandboxes have other formats, those of the interface.
+func TestTimesAreRFC3339(t *testing.T) {
+	t.Parallel()
+	printed := regexp.MustCompile(`\.(?:Format|AppendFormat)\(.*`)
+	for folder, files := range sources(t) {
+		for _, f := range files {
+			for _, call := range printed.FindAllString(string(proxytest.ReadFile(t, filepath.Join(module, f.file))), -1) {
+				if folder != "proxy/sandbox" && f.file != "cmd/billbridge/sandbox.go" && !strings.Contains(call, "time.RFC3339") && !strings.Contains(call, "jsontext") {
+					t.Errorf("%s: %s", f.file, call)
+				}
+			}
+		}
+	}
 }
 
 // Only main.go uses the streams, arguments, environment and exit of the process. Commands take a system, so that tests

@@ -13,6 +13,8 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
+
+	"github.com/tidwall/sjson"
 )
 
 // With the overlay for the sandbox, v2 partners of a legacy sandbox cause no mismatch and no warning, in reads and in callbacks, whatever
@@ -54,7 +56,15 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: []}
 	}
 	for i, payment := range payments {
 		id := fmt.Sprint("BILL", i)
-		call := func(operation string) { billCall(t, "http://"+g.partners, operation, "k", id, partner.URL) }
+		call := func(operation string) {
+			body := operationBody("v2", operation, billRef{"k", id}, "m", false)
+			if operation == "create" {
+				var err error
+				body, err = sjson.Set(body, "bill.callbackUrl", partner.URL)
+				must(t, err)
+			}
+			httpCall(t, http.MethodPost, "http://"+g.partners+operationPath("v2", operation), body)
+		}
 		call("create")
 		call("read")
 		works(t)(service.PayWith("k", id, payment))

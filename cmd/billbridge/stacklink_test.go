@@ -14,7 +14,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
-	"github.com/tidwall/gjson"
 )
 
 // newStackLink returns an address whose connections lead to another one, as over a network: everything, also an end,
@@ -72,13 +71,6 @@ type countingBackend struct {
 	over    <-chan struct{} // the test has ended
 }
 
-// How the backend answers creates, by merchant: at once, after a time, or at the second attempt.
-const (
-	merchantSlow = "slow"
-	merchantBusy = "busy"
-	slowReply    = 11 * time.Second // longer than the default time-outs of stacks that have one
-)
-
 func newCountingBackend(t *testing.T) *countingBackend {
 	t.Helper()
 	b := &countingBackend{
@@ -102,17 +94,8 @@ func (b *countingBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		bill := billRefOf(body).bill
 		b.mu.Lock()
 		b.creates[bill] = append(b.creates[bill], r.Header.Get("X-Request-Id"))
-		first, gate := len(b.creates[bill]) == 1, b.gate
+		gate := b.gate
 		b.mu.Unlock()
-		switch merchant := gjson.GetBytes(body, "merchant").String(); {
-		case merchant == merchantSlow:
-			<-time.After(slowReply)
-		case merchant == merchantBusy && first:
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `{"code":"MAINTAINED_METHOD","message":"busy","data":null}`)
-			return
-		}
 		b.waiting.Add(1)
 		select {
 		case <-gate:

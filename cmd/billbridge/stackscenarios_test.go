@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,8 @@ import (
 )
 
 // What HTTP stacks make of calls through a gateway whose connections end. The table is the result. The test fails if
-// the gateway sends a create twice, a stack was told of a success without a bill, no call of a stack succeeds, or a
-// callback is not delivered. .ci/stacks installs the stacks.
+// the gateway sends a create twice, a stack was told of a success without a bill, or no call of a stack succeeds.
+// .ci/stacks installs the stacks.
 func TestHTTPStacks(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("BILLBRIDGE_STACKS")
@@ -35,8 +34,7 @@ func TestHTTPStacks(t *testing.T) {
 		t.Logf("\n%s", stackTable(s.rows))
 	}()
 	for _, scenario := range []func(*testing.T){
-		s.twentyCalls, s.overTLS, s.slowReply, s.busy, s.idleMoment,
-		s.restarts, s.restartsBehindHAProxy, s.kills, s.callbacks,
+		s.twentyCalls, s.overTLS, s.idleMoment, s.restarts, s.kills,
 	} {
 		scenario(t)
 	}
@@ -45,7 +43,6 @@ func TestHTTPStacks(t *testing.T) {
 // A stackTrial is the stacks, a backend, and what was counted.
 type stackTrial struct {
 	folder, modules string // modules is that of npm's modules
-	network         string // 127.x.y.; its addresses have ports of this test only
 	backend         *countingBackend
 	drivers         []*driver
 	bills           atomic.Int64
@@ -55,7 +52,6 @@ type stackTrial struct {
 func newStackTrial(t *testing.T, modules string) *stackTrial {
 	t.Helper()
 	s := &stackTrial{folder: t.TempDir(), modules: modules, backend: newCountingBackend(t)}
-	s.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))
 	authority := proxytest.NewCertificate(t, "authority", nil)
 	front := proxytest.NewCertificate(t, "front", &authority)
 	files := map[string][]byte{"ca.pem": authority.Cert, "front.crt": front.Cert, "front.key": front.Key}
@@ -84,10 +80,10 @@ func newStackTrial(t *testing.T, modules string) *stackTrial {
 }
 
 // create makes a create of a new bill with a stack.
-func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url, merchant string) {
+func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url string) {
 	bill := s.newBill()
 	r.bills[bill] = false // the driver may not answer
-	body := operationBody("legacy", "create", billRef{trialKey, bill}, merchant, false)
+	body := operationBody("legacy", "create", billRef{trialKey, bill}, "m", false)
 	said, ok := d.post(t, url+operationPath("legacy", "create"), body)
 	if r.calls++; !ok {
 		r.errors++
@@ -96,13 +92,11 @@ func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url, merchant 
 	r.bills[bill] = ok
 }
 
-func (s *stackTrial) address(host, port int) string { return fmt.Sprint(s.network, host, ":", port) }
-
 func (s *stackTrial) newBill() string { return fmt.Sprintf("S%08d", s.bills.Add(1)) }
 
 // run does a scenario with all stacks at the same time, each over a link of its own to a gateway.
 func (s *stackTrial) run(
-	t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func(merchant string)),
+	t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func()),
 ) {
 	t.Helper()
 	rows := make([]stackRow, len(s.drivers))
@@ -112,7 +106,7 @@ func (s *stackTrial) run(
 			r := &rows[i]
 			r.stack, r.scenario, r.bills = d.stack, scenario, map[string]bool{}
 			address, connections := newStackLink(t, takes, to)
-			calls(func(merchant string) { s.create(t, d, r, scheme+"://"+address, merchant) })
+			calls(func() { s.create(t, d, r, scheme+"://"+address) })
 			if r.note == "" {
 				r.note = fmt.Sprint("connections: ", connections.Load())
 			}
@@ -135,24 +129,10 @@ func (s *stackTrial) serve(t *testing.T, listen string, lines ...string) *gatewa
 }
 
 func (s *stackTrial) twentyCalls(t *testing.T) {
-	s.run(t, "20 calls", "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func(string)) {
+	s.run(t, "20 calls", "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func()) {
 		for range 20 {
-			create("m")
+			create()
 		}
-	})
-}
-
-// slowReply and busy show what a stack does by default with a reply that is late, or that says to come again.
-func (s *stackTrial) slowReply(t *testing.T) {
-	s.secondCall(t, "reply after "+slowReply.String(), merchantSlow)
-}
-
-func (s *stackTrial) busy(t *testing.T) { s.secondCall(t, "503, Retry-After: 1", merchantBusy) }
-
-func (s *stackTrial) secondCall(t *testing.T, scenario, merchant string) {
-	s.run(t, scenario, "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func(string)) {
-		create("m")
-		create(merchant)
 	})
 }
 
@@ -165,11 +145,11 @@ func (s *stackTrial) idleMoment(t *testing.T) {
 		calls int
 	}{{2 * time.Second, 8}, {8 * time.Second, 3}} {
 		g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("timeouts: {idle: %s}", c.idle))
-		s.run(t, "idle for "+c.idle.String(), "http", g.partners, takes, func(create func(string)) {
+		s.run(t, "idle for "+c.idle.String(), "http", g.partners, takes, func(create func()) {
 			for range c.calls {
-				create("m")
+				create()
 				<-time.After(c.idle - takes) // the gateway has waited for takes longer, and closes now
-				create("m")
+				create()
 			}
 		})
 	}
@@ -179,9 +159,9 @@ func (s *stackTrial) overTLS(t *testing.T) {
 	// The first handshake of a Java program on a busy machine takes longer than the 5 s that a header has by default.
 	g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("tls: {cert: %s/front.crt, key: %[1]s/front.key}", s.folder),
 		"timeouts: {header: 1m, body: 1m}")
-	s.run(t, "TLS", "https", g.partners, 0, func(create func(string)) {
+	s.run(t, "TLS", "https", g.partners, 0, func(create func()) {
 		for range 5 {
-			create("m")
+			create()
 		}
 	})
 }
