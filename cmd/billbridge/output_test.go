@@ -6,14 +6,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"html"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,25 +155,6 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 	}
 }
 
-// The HTML of a report is one file with the elements of its template alone, whatever the names and values are.
-func TestReportPageHasNoMarkupOfValues(t *testing.T) {
-	t.Parallel()
-	admin := hostileAdmin(t, 0)
-	page, _ := hostileRun(t, "", "rollout", "report", "--format", "html", "--admin", admin)
-	tags := map[string]bool{}
-	for _, m := range regexp.MustCompile(`<[^>]*>?`).FindAllString(page, -1) {
-		tags[m] = true
-	}
-	equal(t, strings.Join(slices.Sorted(maps.Keys(tags)), " "), `<!doctype html> </body> </h1> </h2> </head> </html> </p> </style> </table> </td> </th> </title> </tr> `+
-		`<body> <h1> <h2> <head> <html lang="en"> <meta charset="utf-8"> <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"> `+
-		`<p> <style> <table> <td> <th> <title> <tr>`)
-	text, _ := hostileRun(t, "", "rollout", "report", "--admin", admin)
-	if n := strings.Count(html.UnescapeString(page), "<script>\"'&한글"); n < 40 || n != strings.Count(text, "<script>\"'&한글") {
-		t.Errorf("%d hostile values, and %d in the text", n, strings.Count(text, "<script>"))
-	}
-	equal(t, regexp.MustCompile(`(?i)(?:src|href|url|@import)\s*[=(:]`).FindString(page), "", "the page refers to another file")
-}
-
 // Each of these commands prints a value of its input or of its arguments.
 func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 	t.Parallel()
@@ -201,26 +179,16 @@ func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 		args []string
 	}{
 		"unknown name":        {`{"apikey":"k",` + inJSON + `:1}`, append(translate, "request")},
-		"raw unknown name":    {`{"apikey":"k","` + raw + `":1}`, append(translate, "request")},
-		"duplicate name":      {`{"` + raw + `":1,"` + raw + `":2}`, append(translate, "request")},
-		"value":               {`{"apikey":{},"bill":` + inJSON + `}`, append(translate, "request")},
-		"lines":               {`{"apikey":"k",` + inJSON + `:1}`, append(translate, "request", "--lines")},
-		"no JSON":             {hostile, append(translate, "request")},
 		"reply":               {`{"code":"0000","message":1,"data":{` + inJSON + `:1,"apiKey":{"` + raw + `":1}}}`, []string{"translate", "--operation", "bill.create", "--from", "v2", "--to", "legacy", "--message", "reply"}},
 		"request file":        {`{}`, append(translate, "reply", "--request", file(raw, `{"`+raw+`":`))},
 		"hash":                {`{"bill":{"bill_id":` + inJSON + `,"price":"1","hash":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
-		"price to hash":       {`{"bill":{"bill_id":"1","price":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
 		"address":             {"http://" + strings.ReplaceAll(hostile, "\n", "") + "\n", []string{"check", "--addresses", "-"}},
 		"argument":            {"", []string{"callbacks", "show", hostile}},
 		"flag":                {"", []string{"--" + hostile}},
-		"value of a flag":     {"", append(translate, hostile)},
 		"name of a file":      {"", []string{"check", "--config", hostile}},
 		"key of the config":   {"", []string{"check", "--config", file("key.yaml", inJSON+": 1\n")}},
-		"value of the config": {"", []string{"check", "--config", file("value.yaml", "upstreams: {a: {form: "+inJSON+"}}\n")}},
-		"config is no YAML":   {"", []string{"check", "--config", file("raw.yaml", hostile)}},
 		"address of an admin": {"", []string{"rollout", "status", "--admin", hostile}},
 		"overlay":             {"", []string{"map", "--overlay", file("overlay.yaml", inJSON+": 1\ncatalogue: ["+inJSON+", "+inJSON+"]\n")}},
-		"about of an overlay": {"", []string{"map", "--overlay", file("about.yaml", `operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, about: `+inJSON+`}]}}`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,6 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-
 )
 
 // newStackLink returns an address whose connections lead to another one, as over a network: everything, also an end,
