@@ -198,15 +198,6 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	if warnings := c.Warnings(); len(warnings) != 1 || !strings.Contains(warnings[0].Text, "may have no link") {
 		t.Errorf("warnings: %v", warnings)
 	}
-	call := c.Table.Operation("bill.read").Translation("v2", "legacy").Start()
-	defer call.Release()
-	works(t)(call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)))
-	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"SIMPLE_PAY","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":0`) {
-		t.Errorf("the pay type becomes %s, %v", out, err)
-	}
-	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"KEYIN","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":null`) {
-		t.Errorf("another pay type becomes %s, %v", out, err)
-	}
 	for _, bad := range [][]string{{"--used-code", "0000"}, {"--pay-types", "CARD_VAN"}, {"--pay-types", "CARD_VAN=-1"}, {"--no-bill-code", "9980", "--output", "-"}} {
 		if code, _, errs := runCommand(t, false, append(append(slices.Clone(migration), "--output", filepath.Join(dir, "x.yaml")), bad...)...); code == exitOK || !strings.Contains(errs, bad[0]) {
 			t.Errorf("%q: %d %s", bad, code, errs)
