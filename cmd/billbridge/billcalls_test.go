@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"github.com/tidwall/sjson"
 )
 
 // A billRef identifies a bill.
@@ -66,6 +68,15 @@ func operationPath(form, op string) string {
 		return "/if/bill/send"
 	}
 	return "/if/bill/" + op
+}
+
+// createBody returns the body of a create with a callback address.
+func createBody(form string, at billRef, callback string) string {
+	body, err := sjson.Set(operationBody(form, "create", at, "m", false), map[string]string{"v2": "bill.callbackUrl", "legacy": "bill.callbackURL"}[form], callback)
+	if err != nil {
+		panic(err)
+	}
+	return body
 }
 
 // operationBody returns the body of a call with the amount 20000. With wrong, its hash is wrong.

@@ -189,7 +189,8 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	migration := []string{"init", "--case", "migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com", "--public-url", "https://bridge.example.com"}
-	said := runIn(t, dir, append(slices.Clone(migration), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1", "--other-pay-types", "null")...)
+	code, said, errs := runCommand(t, false, append(slices.Clone(migration), "--output", filepath.Join(dir, "billbridge.yaml"), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1", "--other-pay-types", "null")...)
+	equal(t, code, exitOK, errs)
 	has(t, said, "billbridge-table.yaml was written")
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
 	must(t, err)
@@ -203,13 +204,4 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 			t.Errorf("%q: %d %s", bad, code, errs)
 		}
 	}
-}
-
-// runIn runs a command to its end in a folder and returns its output.
-func runIn(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	p, err := launch(dir, "billbridge", args...)
-	must(t, err)
-	p.ends(t)
-	return p.all("stdout")
 }

@@ -15,8 +15,6 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-
-	"github.com/tidwall/sjson"
 )
 
 // A toldPartner is the server of a partner: it has the ids of the callbacks of each bill.
@@ -91,10 +89,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, sched
 		workers.Go(func() {
 			for i := w; i < n; i += 16 {
 				form := formOf(ids[i])
-				address := map[string]string{"v2": "bill.callbackUrl", "legacy": "bill.callbackURL"}[form]
-				body, err := sjson.Set(operationBody(form, "create", billRef{key, ids[i]}, "m", false), address, p.url+"/"+ids[i])
-				must(t, err)
-				status, answer, err := post(ctx, client, clusterURL+operationPath(form, "create"), body)
+				status, answer, err := post(ctx, client, clusterURL+operationPath(form, "create"), createBody(form, billRef{key, ids[i]}, p.url+"/"+ids[i]))
 				if err != nil || status != http.StatusOK || !strings.Contains(answer, `"code":"0000"`) {
 					t.Errorf("%s: %d %s, %v", ids[i], status, answer, err)
 				}

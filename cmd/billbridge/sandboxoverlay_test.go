@@ -13,8 +13,6 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-
-	"github.com/tidwall/sjson"
 )
 
 // With the overlay for the sandbox, v2 partners of a legacy sandbox cause no mismatch and no warning, in reads and in callbacks, whatever
@@ -59,9 +57,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: []}
 		call := func(operation string) {
 			body := operationBody("v2", operation, billRef{"k", id}, "m", false)
 			if operation == "create" {
-				var err error
-				body, err = sjson.Set(body, "bill.callbackUrl", partner.URL)
-				must(t, err)
+				body = createBody("v2", billRef{"k", id}, partner.URL)
 			}
 			httpCall(t, http.MethodPost, "http://"+g.partners+operationPath("v2", operation), body)
 		}
