@@ -58,7 +58,7 @@ func TestCallbacksCommands(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, bill := range bills { // one after the other, for a known order
-		works(t)(upstream.notify(ctx, client, bill))
+		must(t, upstream.notify(ctx, client, bill))
 	}
 	awaitNoneWaiting(t, g, len(bills))
 	var names, ids []string
