@@ -24,11 +24,6 @@ type Admin struct {
 	Position translate.Problem `yaml:"-"`
 }
 
-// Console says how the pages of the admin listener look.
-type Console struct {
-	Zone Zone `yaml:"zone" default:"Local"` // of the times, in a browser without scripts
-}
-
 // An AdminToken is a token of one person or program.
 type AdminToken struct {
 	Name  string     `yaml:"name" config:"required"` // in the audit log; "" for admin.token alone

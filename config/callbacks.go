@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -32,11 +33,9 @@ type Callbacks struct {
 	// the time before each attempt, since the attempt before it; its length is the number of attempts
 	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"`
 	// the fraction by which a time of Schedule is randomly shortened or extended
-	Jitter Fraction `yaml:"jitter" range:"0,1" default:"0.1"`
-	// the maximum number of concurrent attempts
-	AtOnce int `yaml:"at_once" range:"1,10000" default:"256"`
-	// of these, the maximum for one host
-	PerHost int `yaml:"per_host" range:"1,10000" default:"4"`
+	Jitter  float64 `yaml:"-"`
+	AtOnce  int     `yaml:"-"` // the maximum number of concurrent attempts
+	PerHost int     `yaml:"-"` // of these, the maximum for one host
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
 	// from which partners see attempts come, for their guide only
@@ -55,13 +54,9 @@ type Callbacks struct {
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
 	// within this time a callback that repeats the last one of its bill or merchant is not delivered again
-	Window Duration `yaml:"window" default:"25h"`
-
-	// how long addresses are stored after the last day of the bill
-	Retention Duration `yaml:"retention" default:"9600h"`
-
-	// how long the body of a callback is stored after its delivery
-	KeepBodies Duration `yaml:"keep_bodies" default:"168h"`
+	Window     time.Duration `yaml:"-"`
+	Retention  time.Duration `yaml:"-"` // how long addresses are stored after the last day of the bill
+	KeepBodies time.Duration `yaml:"-"` // how long the body of a callback is stored after its delivery
 
 	Reconcile *Reconcile `yaml:"reconcile"` // nil: bills are not read
 }
@@ -71,9 +66,8 @@ type Reconcile struct {
 	// how long a callback can come after the state of its bill has moved
 	After Duration `yaml:"after" default:"30m"`
 	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
-	Every Duration `yaml:"every" default:"6h"`
-	// the maximum number of these reads per second and gateway
-	Rate PerSecond `yaml:"rate" range:"1,100" default:"5"`
+	Every time.Duration `yaml:"-"`
+	Rate  int           `yaml:"-"` // the maximum number of these reads per second and gateway
 	// whether a missing callback is made from the read
 	Deliver bool `yaml:"deliver"`
 }
@@ -82,6 +76,7 @@ type Reconcile struct {
 func DefaultCallbacks() (c Callbacks) {
 	nothing := &yaml.Node{Kind: yaml.MappingNode}
 	(&source{root: nothing}).load(nothing, reflect.ValueOf(&c).Elem(), "")
+	c.setConstants()
 	return c
 }
 
@@ -135,7 +130,7 @@ type Store struct {
 	// encrypted. It is changed with the command store key.
 	Key Secret `yaml:"key" config:"restart"`
 	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
-	Wait DurationOrZero `yaml:"wait" default:"1m"`
+	Wait time.Duration `yaml:"-"`
 
 	// Failover is whether a fail-over of PostgreSQL can lose what was acknowledged.
 	Failover Failover `yaml:"failover" config:"restart" words:"lossy lossless" default:"lossy"`
@@ -220,11 +215,6 @@ func (c *Config) checkCallbacks() {
 	}
 	if b.Listen != "" {
 		c.checkListener(b.Listen, []string{c.Listen, c.Admin.Listen}, "callbacks", "listen")
-	}
-	if b.Retention < b.Window {
-		c.addf("callbacks.retention",
-			"must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept",
-			b.Window, b.Retention)
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
 		c.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))

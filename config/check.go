@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -50,21 +49,12 @@ func (c *Config) checkLimits() {
 		c.addf("limits.memory", "must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory)
 	}
 	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
-	switch rate := l.Partner.Rate; {
-	case math.IsNaN(rate) || rate != 0 && (rate < 0.1 || rate > 1_000_000):
+	if rate := l.Partner.Rate; math.IsNaN(rate) || rate != 0 && (rate < 0.1 || rate > 1_000_000) {
 		c.addf("limits.partner.rate",
 			"must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
-	case rate == 0 && l.Partner.Burst > 0:
-		c.addf("limits.partner.burst", "burst needs a rate")
-	case l.Partner.Burst == 0:
-		l.Partner.Burst = max(1, int(rate))
 	}
 	drain := child(c.root, "drain")
 	c.Drain.Whole = drain != nil && child(drain, "delay") != nil
-	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
-		c.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
-			"a write that is cut off has an unknown outcome", Duration(longest), c.Drain.AtMost)
-	}
 }
 
 // checkPartnerRows refuses a default for the partner: every caller would be that partner at the upstream.
@@ -173,12 +163,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 		} else {
 			c.readDialect(u)
 		}
-	}
-	if u.PartnerConnections == 0 {
-		u.PartnerConnections = max(1, u.Connections/4)
-	} else if u.PartnerConnections < 0 || u.PartnerConnections > u.Connections {
-		problem(fmt.Sprintf("must be from 1 to %d, the upstream's connections, but is %d",
-			u.Connections, u.PartnerConnections), "partner_connections")
 	}
 	if u.TLS == nil {
 		return

@@ -39,12 +39,11 @@ type Config struct {
 	Route     Route     `yaml:"route"`
 
 	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"timeouts" config:"restart"`
+	Timeouts Timeouts `yaml:"-"`
 	Drain    Drain    `yaml:"drain"`
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 	Log      Log      `yaml:"log"`
-	Console  Console  `yaml:"console"`
 	Tracing  *Tracing `yaml:"tracing"` // nil: no spans are exported
 
 	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
@@ -81,11 +80,9 @@ type Upstream struct {
 	// of one call, from getting a connection to the last byte of the reply
 	Timeout Duration `yaml:"timeout" default:"40s"`
 	// the maximum number; further calls wait for one
-	Connections int `yaml:"connections" range:"1," default:"256"`
-	// the maximum wait for a connection; after that nothing is sent
-	Wait  Duration     `yaml:"wait" default:"2s"`
-	TLS   *UpstreamTLS `yaml:"tls"`
-	Local LocalAddress `yaml:"local_address"` // the source address of connections
+	Connections int          `yaml:"connections" range:"1," default:"256"`
+	TLS         *UpstreamTLS `yaml:"tls"`
+	Local       LocalAddress `yaml:"local_address"` // the source address of connections
 	// the code by which this backend reports a success; "" for that of the table
 	Success string `yaml:"success"`
 	// what the gateway does with the hashes of requests
@@ -95,9 +92,8 @@ type Upstream struct {
 	Overlay string             `yaml:"overlay"`
 	Dialect *translate.Dialect `yaml:"-"` // from Overlay; nil for none
 
-	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
-	// quarter.
-	PartnerConnections int `yaml:"partner_connections"`
+	Wait               time.Duration `yaml:"-"` // the maximum for a connection; after that nothing is sent
+	PartnerConnections int           `yaml:"-"` // the maximum for the calls of one partner
 }
 
 // A HashMode says what the gateway does with the hash of a request, if the table says how it is computed.
@@ -137,7 +133,7 @@ func (c *Config) LongestCall() time.Duration {
 	longest := StoreTimeout + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
 		// to find the route, to record that there is no such bill, and to record the outcome
-		longest += 3*StoreTimeout + time.Duration(c.Rollout.ProbeTimeout)
+		longest += 3*StoreTimeout + c.Rollout.ProbeTimeout
 	}
 	return longest
 }
@@ -145,14 +141,14 @@ func (c *Config) LongestCall() time.Duration {
 // AnswerWithin returns the longest time from the end of a request's header to the end of its answer: for reading the
 // body, for the longest call, and for writing the answer.
 func (c *Config) AnswerWithin() time.Duration {
-	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
+	return c.Timeouts.Body + c.LongestCall() + c.Timeouts.Write
 }
 
 // LongestCall returns the longest time of a call at any upstream, including the wait for a connection.
 func (u Upstreams) LongestCall() time.Duration {
 	var longest time.Duration
 	for i := range u {
-		longest = max(longest, time.Duration(u[i].Wait)+time.Duration(u[i].Timeout))
+		longest = max(longest, u[i].Wait+time.Duration(u[i].Timeout))
 	}
 	return longest
 }
@@ -175,19 +171,17 @@ type Limits struct {
 	// of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
 	Memory Size `yaml:"memory"`
 
-	InFlight int          `yaml:"in_flight" range:"1,1000000" default:"10000"` // requests in progress at the same time
-	Partner  PartnerLimit `yaml:"partner"`
+	Partner PartnerLimit `yaml:"partner"`
 
+	InFlight int `yaml:"-"` // requests in progress at the same time
 	// open at the same time, of partners and of upstreams that call back
-	Connections int `yaml:"connections" range:"1,1000000" default:"10000"`
+	Connections int `yaml:"-"`
 	// of these, from one source address; also its most requests in progress
-	AddressConnections int `yaml:"address_connections" range:"1,1000000" default:"1000"`
+	AddressConnections int `yaml:"-"`
 	// source addresses without that limit, such as a load balancer's
 	Trusted []Network `yaml:"trusted"`
 	// proxies whose X-Forwarded-For says where a request comes from; they are trusted too
 	TrustedProxies []Network `yaml:"trusted_proxies"`
-	// IPv6 addresses that are equal in so many bits are one source address
-	IPv6Prefix int `yaml:"ipv6_prefix" range:"32,128" default:"64"`
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
@@ -195,23 +189,21 @@ type PartnerLimit struct {
 	// calls in progress at the same time; 0 for no limit
 	InFlight int     `yaml:"in_flight" range:"0,1000000" default:"64"`
 	Rate     float64 `yaml:"rate"` // calls per second; 0 for no limit
-	// calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
-	Burst int `yaml:"burst" range:"0,1000000"`
+	Burst    int     `yaml:"-"`    // calls beyond Rate that may come at once
 }
 
 // Timeouts are those of a partner's connection.
 type Timeouts struct {
-	Header Duration `yaml:"header" default:"5s"` // for reading the header of a request
-	Body   Duration `yaml:"body" default:"30s"`  // for reading the whole request
-	Write  Duration `yaml:"write" default:"30s"` // for writing the answer
-	Idle   Duration `yaml:"idle" default:"2m"`   // between two requests
+	Header time.Duration // for reading the header of a request
+	Body   time.Duration // for reading the whole request
+	Write  time.Duration // for writing the answer
+	Idle   time.Duration // between two requests
 }
 
 // Drain says how the gateway stops.
 type Drain struct {
-	Delay  DurationOrZero `yaml:"delay" range:",10m" default:"2s"` // not ready but serving, until callers have noticed
-	Whole  bool           // the file has delay: load balancers need all of it, also if no connection is open
-	AtMost Duration       `yaml:"at_most"` // after that, for calls in progress; 0 means LongestCall
+	Delay DurationOrZero `yaml:"delay" range:",10m" default:"2s"` // not ready but serving, until callers have noticed
+	Whole bool           // the file has delay: load balancers need all of it, also if no connection is open
 }
 
 // Ready says when /-/ready answers 200.
@@ -237,8 +229,6 @@ type Failures struct {
 	// replace hosts and addresses in an upstream's failure text by …
 	MaskHosts bool `yaml:"mask_hosts" default:"true"`
 
-	CannotCarry CannotCarry `yaml:"cannot_carry" words:"refuse not_found" default:"refuse"`
-
 	// the timeout of the read after a write without a reply; 0s for no read
 	Explain DurationOrZero `yaml:"explain" range:",1m" why:": the caller waits for it" default:"3s"`
 }
@@ -261,16 +251,6 @@ const (
 	Korean  Language = "ko"
 	English Language = "en"
 	Both    Language = "both"
-)
-
-// A CannotCarry says how a request is answered that the upstream's form cannot carry, such as a v2 request for a URL
-// bill to a legacy backend. Nothing was sent.
-type CannotCarry string
-
-// CarryRefuse is HTTP 400. CarryNotFound is HTTP 404, whatever Status is, for clients that then use the other form.
-const (
-	CarryRefuse   CannotCarry = "refuse"
-	CarryNotFound CannotCarry = "not_found"
 )
 
 // TableFiles are the files of the translation table. Both may be empty.
@@ -309,7 +289,8 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 		return nil, err
 	}
 	c := &Config{File: file.Name, source: &source{file: file.Name, root: root, lookup: lookup}}
-	for _, step := range []func(){func() { c.load(root, reflect.ValueOf(c).Elem(), "") }, c.check, c.warn} {
+	load := func() { c.load(root, reflect.ValueOf(c).Elem(), "") }
+	for _, step := range []func(){load, c.setConstants, c.check, c.warn} {
 		if step(); len(c.problems) > 0 {
 			return nil, c.problems.Sorted()
 		}

@@ -73,9 +73,9 @@ func wantUpstreams(t *testing.T, upstreams config.Upstreams, want ...string) {
 // A section with one key keeps the defaults of its other keys.
 func TestSectionKeepsTheOtherDefaults(t *testing.T) {
 	t.Parallel()
-	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ntimeouts: {idle: 90s}\nfailures: {mask_hosts: false}\n")
-	got := []any{c.Limits, c.Timeouts.Header.String(), c.Timeouts.Idle.String(), c.Failures}
-	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20}, "5s", "1m30s", config.Failures{Status: config.Own, Language: config.Korean, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)}}
+	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ndrain: {delay: 90s}\nfailures: {mask_hosts: false}\n")
+	got := []any{c.Limits, c.Drain.Delay.String(), c.Timeouts, c.Failures}
+	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20}, "1m30s", config.Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute}, config.Failures{Status: config.Own, Language: config.Korean, Explain: config.DurationOrZero(3 * time.Second)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

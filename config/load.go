@@ -17,7 +17,6 @@ import (
 //	yaml     the name of the key
 //	default  its value in a file that does not have it
 //	config   required: a file must have it; restart: a reload cannot change it; path: relative to the file's folder
-//	was      the key in earlier versions, which is accepted with a warning
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text
 //	such     an example, for the error if the key is missing
@@ -105,7 +104,6 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 		return
 	}
 	fields := keys(v.Type())
-	s.rename(n, fields, path)
 	misspelled := s.addUnknownKeys(n, fields, path)
 	for _, f := range fields {
 		key := f.Tag.Get("yaml")
@@ -126,20 +124,6 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 	}
 }
 
-// rename replaces the keys of earlier versions by those of today.
-func (s *source) rename(n *yaml.Node, fields []reflect.StructField, path []string) {
-	for _, f := range fields {
-		key, was := f.Tag.Get("yaml"), f.Tag.Get("was")
-		for name := range translate.Members(n) {
-			if was != "" && name.Value == was && child(n, key) == nil {
-				name.Value = key
-				text := "is called " + key + " now: rename it, since the next version refuses it"
-				s.warnings = append(s.warnings, s.problemAt(name, text, append(slices.Clone(path), was)))
-			}
-		}
-	}
-}
-
 // addUnknownKeys adds a problem for each key that a section does not have. It reports whether there is one.
 func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path []string) (found bool) {
 	var known []string
@@ -152,8 +136,8 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 		}
 		found = true
 		hint := suggest(key.Value, "; the keys here are ", known)
-		if rows := movedKeys[key.Value]; rows != "" {
-			hint = " " + key.Value + "; it moved to the table: write " + rows + " into an overlay (table.overlay)"
+		if why := goneKeys[strings.Join(append(slices.Clone(path), key.Value), ".")]; why != "" {
+			hint = " " + key.Value + "; " + why
 		}
 		if value.Tag == "!!null" { // such as token:secret without a blank
 			s.addAt(value, noValue, path)
@@ -164,10 +148,10 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 	return found
 }
 
-// movedKeys are keys of earlier versions that are now in the table, with what to write there.
-var movedKeys = map[string]string{
-	"not_found":   `catalogue: [{code: "9980", form: legacy, means: not_found}]`,
-	"unexplained": `operations: {bill.create: {explain: false}}`,
+// goneKeys are keys that a user may look for, with why there is no such key.
+var goneKeys = map[string]string{
+	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: with bills: separate " +
+		"partners go from old to canary, and only with bills: shared there is a stage shadow",
 }
 
 // loadEntries reads a list, in the order of the file, or a map.

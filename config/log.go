@@ -1,13 +1,14 @@
 package config
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // Log says what is logged and when it is written.
 type Log struct {
-	// the longest time from a line of the access log to its write; 0s for no buffer
-	Flush DurationOrZero `yaml:"flush" range:",10s" why:": a process that is killed loses the lines of this time" default:"100ms"`
-	// the size of the buffer for these lines
-	Buffer Size `yaml:"buffer" range:"8KiB,64MiB" default:"64KiB"`
+	Flush  time.Duration `yaml:"-"` // the longest time from a line of the access log to its write; 0 for no buffer
+	Buffer int           `yaml:"-"` // the size of the buffer for these lines
 	// lines below it are not logged
 	Level  LogLevel `yaml:"level" words:"info warn error" default:"info"`
 	Sample Sample   `yaml:"sample"`

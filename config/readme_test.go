@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -296,9 +295,6 @@ func change(t *testing.T, v reflect.Value) {
 		return
 	case config.LocalAddress:
 		v.Set(reflect.ValueOf(config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")}))
-		return
-	case config.Zone:
-		v.Set(reflect.ValueOf(config.Zone{Location: time.UTC}))
 		return
 	}
 	switch v.Kind() {

@@ -18,35 +18,30 @@ type Rollout struct {
 	New string `yaml:"new" config:"required" such:": the upstream that partners move to"`
 	// whether both backends see the same bills
 	Bills Bills `yaml:"bills" config:"restart" words:"separate shared" default:"separate"`
-	// with separate bills: the new backend gets a copy of each bill of the old one
-	Copy bool `yaml:"copy"`
 
-	// the stage of partners without a stage of their own: old, shadow, canary, new or drained
+	// the stage of partners without a stage of their own
 	Default string `yaml:"default" words:"old shadow new drained" default:"old"`
 	// the settling period: how long a partner must have called through the gateway before it leaves the old backend
 	Settle Duration `yaml:"settle" default:"15m"`
-	// what the percentage of stage canary is of
-	Split Split `yaml:"split" words:"bill merchant" default:"bill"`
 
 	// the timeout of a probe, a read that finds the owner of a bill
-	ProbeTimeout Duration `yaml:"probe_timeout" was:"ask" default:"3s"`
+	ProbeTimeout time.Duration `yaml:"-"`
 
 	// a write that arrived longer ago is not sent, since its caller may have given up
-	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"`
+	SendWithin time.Duration `yaml:"-"`
 
-	Unknown Unknown `yaml:"unknown"`
+	// the maximum number of reads of bills of writes with an unknown outcome, per second and gateway
+	UnknownRate int `yaml:"-"`
+
 	Shadow  Shadow  `yaml:"shadow"`
 	Verdict Verdict `yaml:"verdict"`
 
 	// how long the owner of a bill stays known after the last day of the bill
-	Keep Duration `yaml:"keep" range:"720h," why:": a paid bill may be cancelled after its last day" default:"17520h"`
+	Keep time.Duration `yaml:"-"`
 }
 
 // Backends are the two upstreams, the old one first.
 func (r *Rollout) Backends() [2]string { return [2]string{r.Old, r.New} }
-
-// Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
-func (r *Rollout) Comparable() bool { return r.Bills == Shared || r.Copy }
 
 // Bills says whether the backends of a rollout see the same bills.
 type Bills string
@@ -57,32 +52,13 @@ const (
 	Shared   Bills = "shared"
 )
 
-// Split says what the percentage of stage canary is of.
-type Split string
-
-// ByBill splits new bills by their id. ByMerchant sends all new bills of a merchant to one backend, for backends that
-// separate merchants.
-const (
-	ByBill     Split = "bill"
-	ByMerchant Split = "merchant"
-)
-
-// Unknown says how the gateway reads the bills of writes with an unknown outcome.
-type Unknown struct {
-	// how long after the write: 1, 5, 15 and 60 minutes after it, then daily; 0 for not at all
-	For DurationOrZero `yaml:"for" range:",2160h" default:"168h"`
-	// the maximum number of these reads per second and gateway
-	Rate int `yaml:"rate" range:"1,100" default:"5"`
-}
-
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
 	// the fraction of reads that are compared
 	Rate Fraction `yaml:"rate" range:"0,1" default:"1"`
 	// the maximum number of concurrent comparisons; further ones are dropped and counted
-	InFlight int `yaml:"in_flight" range:"1,10000" default:"32"`
-	// the maximum memory of all of them
-	Bytes Size `yaml:"bytes" range:"128KiB," why:": one comparison can be as large" default:"16MiB"`
+	InFlight int `yaml:"-"`
+	Bytes    int `yaml:"-"` // the maximum memory of all of them
 	// v2 paths of fields that are not compared
 	Ignore []string `yaml:"ignore"`
 }
@@ -91,17 +67,13 @@ type Shadow struct {
 type Verdict struct {
 	// the minimum per operation, and of calls at each backend
 	Comparisons int `yaml:"comparisons" range:"1," default:"100"`
-	Bills       int `yaml:"bills" range:"1," default:"30"` // the minimum number of different bills in these
+	Bills       int `yaml:"-"` // the minimum number of different bills in these
 	// the minimum number of different paid bills in these; 0 if the partners' bills are not paid
 	Paid int `yaml:"paid" range:"0," default:"5"`
 	// the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
 	Mismatch Fraction `yaml:"mismatch" range:"0,1" default:"0.03"`
-	// the maximum fraction of comparisons without a reply
-	Unclear Fraction `yaml:"unclear" range:"0,1" default:"0.05"`
+	Unclear  float64  `yaml:"-"` // the maximum fraction of comparisons without a reply
 }
-
-// DefaultSendWithin is the value of rollout.send_within for a config without a rollout.
-const DefaultSendWithin = 3 * time.Second
 
 func (c *Config) checkRollout() {
 	r := c.Rollout
@@ -113,8 +85,8 @@ func (c *Config) checkRollout() {
 	if r.Old == r.New {
 		c.addf("rollout.new", "must differ from old")
 	}
-	if r.Copy && r.Bills == Shared {
-		c.addf("rollout.copy", "is for bills: separate: with bills: shared both backends see the same bills")
+	if r.Default == "shadow" && r.Bills == Separate {
+		c.addf("rollout.default", "shadow compares the answers of both backends, so it is a stage of bills: shared only")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
 		c.addf("rollout", "the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or "+
@@ -124,21 +96,9 @@ func (c *Config) checkRollout() {
 		c.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
 			Duration(longest), r.Settle)
 	}
-	for _, u := range c.Upstreams {
-		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {
-			c.addf("rollout.shadow.in_flight",
-				"must be less than %d, the connections of an upstream of the rollout, but is %d: "+
-					"partners' calls need connections too", u.Connections, r.Shadow.InFlight)
-			break
-		}
-	}
 	if r.Verdict.Mismatch == 0 {
 		c.addf("rollout.verdict.mismatch",
 			"must be greater than 0: no number of comparisons proves that there is no difference")
-	}
-	if r.Verdict.Unclear == 0 {
-		c.addf("rollout.verdict.unclear",
-			"must be greater than 0: one missing reply would make every verdict inconclusive")
 	}
 	if c.Table != nil {
 		c.checkRolloutTable()

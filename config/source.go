@@ -22,7 +22,6 @@ type source struct {
 	root     *yaml.Node
 	lookup   func(string) (string, bool)
 	problems translate.Problems
-	warnings translate.Problems // of keys that were renamed
 }
 
 // addProblem adds a problem at the position of a key.
@@ -35,7 +34,7 @@ func (s *source) addAt(n *yaml.Node, text string, path []string) {
 	s.problems = append(s.problems, s.problemAt(n, text, path))
 }
 
-// addf adds a problem with a key that has no names of the file in it, such as "log.flush".
+// addf adds a problem with a key that has no names of the file in it, such as "log.level".
 func (s *source) addf(key, format string, args ...any) {
 	s.addProblem(fmt.Sprintf(format, args...), strings.Split(key, ".")...)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -51,7 +50,7 @@ func (l *Limits) Source(peer string, forwarded []string) (source netip.Prefix, l
 func (l *Limits) network(from netip.Addr) (source netip.Prefix, limited bool) {
 	bits := 32
 	if from.Is6() {
-		bits = cmp.Or(l.IPv6Prefix, 64)
+		bits = 64
 	}
 	source, _ = from.Prefix(bits)
 	return source, !contain(l.Trusted, from) && !contain(l.TrustedProxies, from)

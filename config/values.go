@@ -56,17 +56,6 @@ func (d DurationOrZero) String() string { return Duration(d).String() }
 // A Fraction is from 0 to 1.
 type Fraction float64
 
-// A PerSecond is written as 5 or 5/s.
-type PerSecond int
-
-func (p *PerSecond) set(text string) error {
-	v, err := strconv.Atoi(strings.TrimSuffix(text, "/s"))
-	if *p = PerSecond(v); err != nil {
-		return errors.New("must be a number, such as 5 or 5/s")
-	}
-	return nil
-}
-
 // A Size is a number of bytes, written as 1MiB, 512KiB or 4096.
 type Size int64
 
@@ -131,16 +120,6 @@ func (a LocalAddress) TCP() net.Addr {
 		return nil // a nil *net.TCPAddr would be an address to a dialer
 	}
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
-}
-
-// A Zone is a time zone, written as in the IANA database, or Local for that of this process.
-type Zone struct{ *time.Location }
-
-func (z *Zone) set(text string) (err error) {
-	if z.Location, err = time.LoadLocation(text); err != nil || text == "" {
-		return errors.New("must be a time zone such as Asia/Seoul, UTC or Local")
-	}
-	return nil
 }
 
 // A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value

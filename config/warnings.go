@@ -30,7 +30,6 @@ const PlainAdmin = "admin.listen: the admin token crosses the network in plain t
 
 // warn collects the warnings of a valid config.
 func (c *Config) warn() {
-	c.warnings = append(c.warnings, c.source.warnings...)
 	c.warnAboutTable()
 	c.warnAboutTracing()
 	c.warnAboutStore()
@@ -134,8 +133,8 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	if len(anonymous) > 0 {
-		c.addWarning(fmt.Sprintf("the request of %s has no row with role: %s: limits.partner and "+
-			"partner_connections do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner), "table")
+		c.addWarning(fmt.Sprintf("the request of %s has no row with role: %s: the limits of one "+
+			"partner do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner), "table")
 	}
 }
 

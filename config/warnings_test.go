@@ -12,7 +12,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
-	"billbridge/translate"
 )
 
 // A backend with codes or words that partners of the other form do not know is a warning until the table has pairs for them.
@@ -49,22 +48,6 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	proxytest.WriteFile(t, filepath.Join(dir, "mine.yaml"), overlay)
 	if got := load(); got != "" {
 		t.Errorf("with all pairs: %s", got)
-	}
-}
-
-// A key of an earlier version is accepted with a warning. Both keys together are refused.
-func TestRenamedKeysAreAccepted(t *testing.T) {
-	t.Parallel()
-	const text = "upstreams: {a: {form: v2, url: \"http://127.0.0.1:1\"}, b: {form: v2, url: \"http://127.0.0.1:2\"}}\nroute: {default: a}\nrollout: {old: a, new: b, bills: shared, %s}\n"
-	c := parse(t, fmt.Sprintf(text, "ask: 7s"))
-	if c.Rollout.ProbeTimeout != config.Duration(7*time.Second) {
-		t.Errorf("the timeout is %s", c.Rollout.ProbeTimeout)
-	}
-	if got := c.Warnings().Error(); !strings.HasSuffix(got, ":3:42: rollout.ask: is called probe_timeout now: rename it, since the next version refuses it") {
-		t.Error(got)
-	}
-	if _, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: fmt.Appendf(nil, text, "ask: 7s, probe_timeout: 8s")}, nil); err == nil || !strings.Contains(err.Error(), "rollout: unknown key") {
-		t.Errorf("both keys: %v", err)
 	}
 }
 

@@ -155,11 +155,7 @@ func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 			field = r.Field
 		}
 	}
-	out := x.refused(&refusal{failure{http.StatusBadRequest, translate.OwnInvalid, "refused", r.Code}, text, field, ""})
-	if r.CannotCarry && x.state.config.Failures.CannotCarry == config.CarryNotFound {
-		out.status = http.StatusNotFound
-	}
-	return out
+	return x.refused(&refusal{failure{http.StatusBadRequest, translate.OwnInvalid, "refused", r.Code}, text, field, ""})
 }
 
 // unanswered returns the answer to a call that the upstream has not answered.
@@ -251,7 +247,7 @@ func (x *exchange) write(out outcome) error {
 		x.sent.says = out.says
 	}
 	if x.sent.held.taken > 0 && x.in.sendCtx == nil { // the answer to a write does not break off
-		defer x.sent.held.write(x.w, time.Duration(x.state.config.Timeouts.Write))()
+		defer x.sent.held.write(x.w, x.state.config.Timeouts.Write)()
 	}
 	x.w.WriteHeader(out.status)
 	_, err := x.w.Write(out.body)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -313,7 +314,7 @@ success v2 destroy
 func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 	t.Parallel()
 	const writes = 48
-	m := newRolloutWith(t, "old", noFront, patient+", unknown: {rate: 100}}\nfailures: {explain: 0s")
+	m := newRolloutWith(t, "old", noFront, proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 100 })+"}\nfailures: {explain: 0s")
 	for i := range writes {
 		group := "YNX"[i%3]
 		bill := fmt.Sprintf("TIMEDOUT%c%010d", group, i)

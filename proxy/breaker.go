@@ -19,7 +19,6 @@ const (
 	partnerFailures = breakerFailures / 2
 	breakerSlow     = 10 * time.Second
 	breakerPause    = 10 * time.Second
-	maxProved       = 1 << 16 // further keys count as not proved
 )
 
 // A breaker stops the calls to an upstream that cannot be reached or does not answer in time: while it is open,
@@ -32,12 +31,12 @@ type breaker struct {
 	log      *slog.Logger
 	reported prometheus.Gauge
 	changes  [len(breakerStates)]prometheus.Counter
+	proved   *provedKeys
 
 	mu      sync.Mutex // guards the fields below
 	state   breakerState
 	opened  time.Time // the last time
 	recent  recentCalls
-	proved  map[uint64]bool // hashes of keys with a success
 	silence silence
 	hung    bool // a silence opened the breaker: it ends with the next answer to any call
 	retired bool // a reload has removed or replaced the upstream
@@ -55,9 +54,9 @@ const (
 // breakerStates are the names of the states, as in billbridge_upstream_breaker_changes_total.
 var breakerStates = [...]string{"closed", "half-open", "open"}
 
-func newBreaker(upstream string, m *metrics, log *slog.Logger) *breaker {
+func newBreaker(upstream string, proved *provedKeys, m *metrics, log *slog.Logger) *breaker {
 	b := &breaker{
-		upstream: upstream, log: log, reported: m.breakerState.WithLabelValues(upstream), proved: map[uint64]bool{},
+		upstream: upstream, log: log, reported: m.breakerState.WithLabelValues(upstream), proved: proved,
 	}
 	b.reported.Set(0)
 	for state, name := range breakerStates {
@@ -106,7 +105,7 @@ func (b *breaker) retire() {
 type permit struct {
 	breaker  *breaker
 	partner  uint64 // hash of the partner's key; 0 for all keys that are not proved
-	invented bool   // perhaps: the key is not proved, and others are
+	invented bool   // see proof
 	began    time.Time
 	silence  int // the number of the silence in which it began
 	// The breaker was not closed, and the result of this call decides. It counts as failed after breakerSlow.
@@ -189,12 +188,12 @@ func (r *recentCalls) fail(p permit) {
 // enter asks for a permit. Without one nothing must be sent.
 func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, began: time.Now()}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.proved[partner] {
+	proof := b.proved.of(partner, nil)
+	if p.invented = proof.invented(); proof.key {
 		p.partner = partner
 	}
-	p.invented = p.partner == 0 && len(b.proved) > 0
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.state == breakerClosed {
 		p.silence = b.silence.number
 		if !b.silence.begin(p.began) {
@@ -224,15 +223,6 @@ func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 func (b *breaker) failTrial() {
 	if b.state == breakerHalfOpen {
 		b.change(breakerOpen)
-	}
-}
-
-// prove records a success of a partner. From then on its calls do not count with those of all invented keys.
-func (b *breaker) prove(partner uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.proved) < maxProved {
-		b.proved[partner] = true
 	}
 }
 

@@ -30,7 +30,7 @@ func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
 	t.Helper()
 	m := newMetrics(nil)
 	log := new(bytes.Buffer)
-	return newBreaker("up", m, slog.New(slog.NewTextHandler(log, nil))), log
+	return newBreaker("up", new(provedKeys), m, slog.New(slog.NewTextHandler(log, nil))), log
 }
 
 // calls makes calls that end so, and fails the test if the breaker refuses one.
@@ -192,7 +192,7 @@ func TestReplacedBreakerDoesNotReport(t *testing.T) {
 	m := newMetrics(nil)
 	log := slog.New(slog.DiscardHandler)
 	state := func(timeout string, before *state) *state {
-		return newState(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n"), before, m, "", log)
+		return newState(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n"), before, new(provedKeys), m, "", log)
 	}
 	before := state("10s", nil)
 	state("20s", before)
@@ -230,7 +230,7 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 				b, _ := newTestBreaker(t)
 				for partner := range uint64(100) {
 					if !row.invented || partner > row.partners {
-						b.prove(partner)
+						b.proved.prove(partner, nil)
 					}
 				}
 				for range 3 { // bursts, as when calls begin together and reach their timeout together
@@ -335,7 +335,7 @@ func TestFailuresOfAnOutageThatHasEndedDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newTestBreaker(t)
 		for partner := range uint64(breakerFailures) {
-			b.prove(partner)
+			b.proved.prove(partner, nil)
 			p, _ := b.enter(partner, true)
 			p.end(timedOut)
 		}

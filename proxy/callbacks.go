@@ -154,7 +154,7 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest)
 		return
 	}
-	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
+	body := g.drainable(w, r.Body, g.current.Load().config.Timeouts.Body)
 	defer body.end()
 	counted := &countedBody{body, held{memory: &g.memory, from: from}}
 	defer counted.keep(0)

@@ -261,12 +261,12 @@ func TestR35_SecretsOfARollout(t *testing.T) {
 route: {default: old}
 failures: {explain: 1s}
 rollout: {old: old, new: new, settle: 1m}
-callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 10ms, 10ms], jitter: 0}
+callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 10ms, 10ms]}
 store: {url: %q}
 `, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), proxytest.SQLite(t)), map[string]net.Listener{"callbacks.listen": callbacks})
 	s.gateway.mustPost("/rollout/begin?by=a")
 	var bills []string
-	for n, stage := range []string{"old", "shadow", "canary&percent=50", "new", "drained"} {
+	for n, stage := range []string{"old", "canary&percent=50", "new", "drained"} {
 		if n > 0 {
 			s.gateway.mustPost("/rollout/stage?by=a&" + forced + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
 		}

@@ -30,7 +30,7 @@ func (g *Gateway) CompareBill(
 		call.Release()
 		read := s.fetch(target, p.id, nil, request)
 		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
-			ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
+			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()
 			began := time.Now()
 			defer func() { took[i] = max(took[i], time.Since(began)) }()
@@ -40,7 +40,7 @@ func (g *Gateway) CompareBill(
 	now, most := time.Now(), int64(s.config.Limits.Reply)
 	first, _ := reads[evidence.Old](ctx, most) // after an error it is counted as unclear
 	result = g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
-		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first, Backend: evidence.Old,
+		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first,
 		Other: reads[evidence.New], Again: reads[evidence.Old],
 	}, most)
 	return result, took

@@ -15,13 +15,9 @@ func (x *exchange) compare() {
 	first, second := x.to.target, x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
 	other := x.fetcher(second, otherRequest)
-	backend := evidence.Old
-	if first.upstream.config.Name == x.state.config.Rollout.New {
-		backend = evidence.New
-	}
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation,
-		Backend: backend, First: x.answerOf(first),
+		First: x.answerOf(first),
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {
 				return evidence.Answer{}, err

@@ -294,7 +294,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 					overlayFile(t, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
 						"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
 				if s.Limited {
-					text += "limits: {partner: {rate: 1, burst: 1}}\n"
+					text += "limits: {partner: {rate: 1}}\n"
 				}
 				g, err := proxy.New(parse(t, text), proxy.Options{})
 				must(t, err)

@@ -74,7 +74,6 @@ type forwarded struct {
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
-	proved  bool                // an earlier call with the partner's key had a success
 
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
@@ -180,7 +179,7 @@ func (x *exchange) read() error {
 	case hasArrived(x.r):
 		x.in.body, err = x.gateway.memory.read(x.from, x.r.Body, nil, limit)
 	default:
-		body := x.gateway.drainable(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
+		body := x.gateway.drainable(x.w, x.r.Body, x.state.config.Timeouts.Body)
 		defer body.end()
 		x.in.body, err = x.gateway.memory.read(x.from, body, body, limit)
 	}
@@ -352,7 +351,6 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	if _, refused := errors.AsType[*translate.Refusal](err); refused {
 		x.sent.called = false
 	}
-	x.sent.proved = r.proved
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
@@ -372,12 +370,9 @@ func (x *exchange) mayReuse() bool {
 // prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal of
 // the caller or of the format, or a failure, can be the answer to any invented key.
 func (x *exchange) prove() {
-	if x.sent.proved && x.in.partner.proved || x.route.anonymous {
-		return
+	if !x.route.anonymous {
+		x.gateway.proved.prove(maphash.String(seed, string(x.partner())), x.from)
 	}
-	id := maphash.String(seed, string(x.partner()))
-	x.to.target.upstream.breaker.prove(id)
-	x.gateway.partnerLimits.prove(id, x.from)
 }
 
 // translateReply returns the reply in the form of the caller. The reply may be unusable.
@@ -424,13 +419,6 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 		x.prove()
 	}
 	table, form := x.state.config.Table, target.upstream.config.Form
-	if !pass && table.Unpaired(form, x.call.Code()) {
-		target.upstream.unpaired.count(x.call.Code())
-	}
-	if says == billing.Done && billing.Creates(x.route.operation) && !target.translation.SameForm() &&
-		x.call.ReplyValue(billing.Link) == "" {
-		target.upstream.countWithoutLink(x)
-	}
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

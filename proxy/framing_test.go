@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
 
@@ -56,27 +58,30 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	for _, row := range rows(`
-in all | connections: 3 | all | 3
-of one address | address_connections: 2 | address | 2
-of a trusted address | address_connections: 2, connections: 4, trusted: [127.0.0.0/8] | all | 4
-of another trusted one | address_connections: 2, trusted: [192.0.2.0/24] | address | 2
+in all | 3 | 1000 | | all | 3
+of one address | 10000 | 2 | | address | 2
+of a trusted address | 4 | 2 | trusted: [127.0.0.0/8] | all | 4
+of another trusted one | 10000 | 2 | trusted: [192.0.2.0/24] | address | 2
 `) {
 		parallel(t, row[0], func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "limits: {"+row[1]+"}")
+			p := newProcessTo(t, "v2", back, "limits: {"+row[3]+"}", limits(func(l *config.Limits) {
+				l.Connections, _ = strconv.Atoi(row[1])
+				l.AddressConnections, _ = strconv.Atoi(row[2])
+			}))
 			var open []net.Conn
 			answered := func() bool { // a call on a new connection
 				c := p.open(nextCall(v2("read")))
 				open = append(open, c)
 				return answeredWith(c, "BILL_003")
 			}
-			most, err := strconv.Atoi(row[3])
+			most, err := strconv.Atoi(row[5])
 			must(t, err)
 			for n := range most {
 				equal(t, answered(), true, "connection", n+1)
 			}
 			equal(t, answered(), false, "a connection over the limit")
-			p.checkMetric("billbridge_connections " + row[3])
-			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[2]))
+			p.checkMetric("billbridge_connections " + row[5])
+			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[4]))
 			_ = open[0].Close()
 			proxytest.Eventually(t, answered, p.metrics)
 		})
@@ -111,29 +116,36 @@ func TestR14_FloodsAreRefused(t *testing.T) {
 	back.expectCalls(t, 0)
 }
 
-// A connection is closed if its header, body or next request takes longer than timeouts.header, body or idle.
+// A connection is closed if its header, body or next request takes too long.
 func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	q := legacy("read")
 	sized := head(q.path(), "Content-Length: 10\r\n")
-	for _, row := range [][4]string{
-		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
-		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
-		{"no body", "header: 2s, body: 50ms, idle: 1h", sized, "refused"},
-		{"half a body", "header: 2s, body: 50ms, idle: 1h", sized + `{"a"`, "refused"},
-		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "refused"},
-		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "noSuchBill"},
+	const soon = 50 * time.Millisecond
+	header := config.Timeouts{Header: soon, Body: time.Hour, Idle: time.Hour, Write: time.Hour}
+	body := config.Timeouts{Header: 2 * time.Second, Body: soon, Idle: time.Hour, Write: time.Hour}
+	idle := config.Timeouts{Header: time.Hour, Body: time.Hour, Idle: soon, Write: time.Hour}
+	for name, c := range map[string]struct {
+		timeouts   config.Timeouts
+		sent, want string
+	}{
+		"nothing":           {header, "", ""},
+		"half a header":     {header, "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
+		"no body":           {body, sized, "refused"},
+		"half a body":       {body, sized + `{"a"`, "refused"},
+		"half a chunk":      {body, head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "refused"},
+		"idle after a call": {idle, nextCall(q), "noSuchBill"},
 	} {
-		parallel(t, row[0], func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "timeouts: {"+row[1]+"}")
-			got := p.raw(false, row[2]) // returns when the connection is closed
+		parallel(t, name, func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, timeouts(func(now *config.Timeouts) { *now = c.timeouts }))
+			got := p.raw(false, c.sent) // returns when the connection is closed
 			switch {
-			case row[3] == "" && (len(got) == 0 || got[0].status == http.StatusRequestTimeout):
-			case row[3] == "" || len(got) != 1:
+			case c.want == "" && (len(got) == 0 || got[0].status == http.StatusRequestTimeout):
+			case c.want == "" || len(got) != 1:
 				t.Errorf("%+v", got)
 			default:
-				got[0].check(t, "legacy", wantAnswers[row[3]])
+				got[0].check(t, "legacy", wantAnswers[c.want])
 			}
 		})
 	}

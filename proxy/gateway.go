@@ -69,6 +69,7 @@ type Gateway struct {
 
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
+	proved        provedKeys
 	partnerLimits partnerLimits
 	trials        sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
 	newRows       [64]*rate.Limiter // of keys without a success, by the hash of the source
@@ -102,7 +103,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
 		answerWithin: o.AnswerWithin,
-		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
@@ -110,7 +111,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.inFlight.memory = &g.memory
 	g.inFlight.log = accesslog.Limited(o.Logger, time.Minute)
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
-	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}, proved: map[uint64]bool{}}
+	g.partnerLimits = partnerLimits{refused: m.limited, proved: &g.proved, partners: map[uint64]*partnerCalls{}}
 	for i := range g.newRows {
 		g.newRows[i] = rate.NewLimiter(newRows, store.UnprovenRows)
 	}
@@ -127,7 +128,7 @@ func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	old := g.current.Load()
-	next := newState(c, old, g.metrics, g.userAgent, g.log)
+	next := newState(c, old, &g.proved, g.metrics, g.userAgent, g.log)
 	if g.relay != nil {
 		g.relay.Use(c) // before current changes: the relay accepts only addresses of upstreams in its config
 	}

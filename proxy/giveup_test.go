@@ -34,8 +34,8 @@ func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
 	}
 	m := newMetrics(nil)
 	u = newUpstream(&config.Upstream{
-		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: config.Duration(time.Minute),
-	}, "test", m, slog.New(slog.DiscardHandler))
+		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
+	}, "test", new(provedKeys), m, slog.New(slog.DiscardHandler))
 	t.Cleanup(u.pool.CloseIdle)
 	return u, calls
 }
@@ -126,7 +126,7 @@ func TestEndOfADial(t *testing.T) {
 			t.Errorf("the gateway's own call: %+v", err)
 		}
 	}
-	u.config.Wait = config.Duration(time.Millisecond)
+	u.config.Wait = time.Millisecond
 	for range 20 {
 		if _, err := u.send(t.Context(), r, 1, false); err.reason != "refused" || !strings.Contains(err.detail, "within 1ms") || err.sent {
 			t.Errorf("%+v", err)

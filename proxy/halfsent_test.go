@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
 
@@ -26,26 +28,29 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 	most := bodies / 4 * 16 << 10 // of the budget: each takes 16 KiB
 	one := func(int) string { return "192.0.2.1" }
 	thousand := func(n int) string { return fmt.Sprintf("10.0.%d.%d", n%1000/250, n%250) }
-	const many = "connections: 100000, in_flight: 100000"
+	const many = 100_000
 	for name, row := range map[string]struct {
-		limits   string
-		attacker func(n int) string
-		caller   string
+		connections, inFlight int
+		trusted               string
+		attacker              func(n int) string
+		caller                string
 	}{
-		"one source":                {many, one, "198.51.100.7"},
-		"a thousand":                {many, thousand, "198.51.100.7"},
-		"the caller's own":          {many, one, "192.0.2.1"},
-		"the caller's own, trusted": {many + ", trusted: [192.0.2.1]", one, "192.0.2.1"},
-		"all connections":           {fmt.Sprintf("connections: %d, in_flight: 100000", bodies/8), thousand, "198.51.100.7"},
-		"all requests in progress":  {fmt.Sprintf("connections: 100000, in_flight: %d", bodies/8), thousand, "198.51.100.7"},
+		"one source":                {many, many, "", one, "198.51.100.7"},
+		"a thousand":                {many, many, "", thousand, "198.51.100.7"},
+		"the caller's own":          {many, many, "", one, "192.0.2.1"},
+		"the caller's own, trusted": {many, many, "192.0.2.1", one, "192.0.2.1"},
+		"all connections":           {bodies / 8, many, "", thousand, "198.51.100.7"},
+		"all requests in progress":  {many, bodies / 8, "", thousand, "198.51.100.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !proxytest.Long() {
 				t.Parallel()
 			}
 			back := newBackend(t, newService())
-			limits := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, address_connections: 100000, %s}", most>>10, row.limits)
-			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, limits), func(n int) string {
+			text := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, trusted: [%s]}", most>>10, row.trusted)
+			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, text, limits(func(l *config.Limits) {
+				l.Connections, l.InFlight, l.AddressConnections = row.connections, row.inFlight, many
+			})), func(n int) string {
 				if n == bodies || n == bodies+1 {
 					return row.caller
 				}
@@ -79,7 +84,7 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {reply: 64KiB, body: 256KiB, memory: 4MiB}", "timeouts: {body: 5m}"), func(n int) string {
+	p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {reply: 64KiB, body: 256KiB, memory: 4MiB}", timeouts(func(now *config.Timeouts) { now.Body = 5 * time.Minute })), func(n int) string {
 		if n == 0 {
 			return "198.51.100.7"
 		}

@@ -68,11 +68,11 @@ func newHashGateway(t *testing.T, client, upstream, mode, algorithms, more strin
 		secrets += fmt.Sprintf(", %s: '${file:%s}'", client, file("client", canaryHashSecret+"\n"))
 	}
 	return newGateway(t, fmt.Sprintf(`
-upstreams: {up: {form: %s, url: %q, timeout: 30s, wait: 30s, hash: %s}}
+upstreams: {up: {form: %s, url: %q, timeout: 30s, hash: %s}}
 table: {overlay: %q}
 partners: {%s: {name: Hana Clinic, hash_secret: {%s}}}
 %s
-`, upstream, back.url, mode, file("overlay.yaml", "hash: {algorithm: "+algorithms+"}\n"), partner.Of(demoKey), secrets, more)), back
+`, upstream, back.url, mode, file("overlay.yaml", "hash: {algorithm: "+algorithms+"}\n"), partner.Of(demoKey), secrets, more)+waitsLonger), back
 }
 
 // A partner signs as always, and the backend gets the hash that it demands: in all operations, and no digit changes.

@@ -50,16 +50,35 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-// oneUpstream returns the config of a gateway with one upstream, and the given further lines. The waits are longer than the
-// defaults: a busy machine can stand still for seconds.
+// limits, timeouts and waits return lines of a config: see [proxytest.Tuned].
+func limits(change func(*config.Limits)) string {
+	return proxytest.Tuned(func(c *config.Config) { change(&c.Limits) })
+}
+
+func timeouts(change func(*config.Timeouts)) string {
+	return proxytest.Tuned(func(c *config.Config) { change(&c.Timeouts) })
+}
+
+func waits(wait time.Duration) string {
+	return proxytest.Tuned(func(c *config.Config) {
+		for i := range c.Upstreams {
+			c.Upstreams[i].Wait = wait
+		}
+	})
+}
+
+// waitsLonger is for a busy machine, which can stand still for seconds.
+var waitsLonger = waits(30 * time.Second)
+
+// oneUpstream returns the config of a gateway with one upstream, and the given further lines.
 func oneUpstream(form, url string, more ...string) string {
-	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s, wait: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
+	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\n", form, url) + waitsLonger + strings.Join(more, "\n") + "\n"
 }
 
 // sharedBills returns the config of a gateway whose two upstreams have the same bills.
 func sharedBills(url string) string {
-	return fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q, wait: 30s}, new: {form: v2, url: %[1]q, wait: 30s}}\nroute: {default: old}\n"+
-		"rollout: {old: old, new: new, bills: shared}\n", url)
+	return fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\n"+
+		"rollout: {old: old, new: new, bills: shared}\n", url) + waitsLonger
 }
 
 // A caller calls a gateway. Its methods can be used in every goroutine.

@@ -22,7 +22,7 @@ func TestHoursCountFailuresOfBackends(t *testing.T) {
 	p := newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: v2, url: %q, timeout: 1s}
-  new: {form: v2, url: "http://127.0.0.1:1", wait: 1s}
+  new: {form: v2, url: "http://127.0.0.1:1"}
 route: {default: old}
 rollout: {old: old, new: new%s}
 failures: {status: always-200} # a write that was not sent counts as failed although its answer has 200

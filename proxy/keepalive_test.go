@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/config"
 )
 
 // newKeepAliveProcess starts a gateway with a callback listener, whose connections may be idle for 2 s.
 func newKeepAliveProcess(t *testing.T) *process {
 	t.Helper()
-	return newProcessTo(t, "v2", newBackend(t, newService()), "timeouts: {idle: 2s}", callbackListener(t))
+	return newProcessTo(t, "v2", newBackend(t, newService()), timeouts(func(now *config.Timeouts) { now.Idle = 2 * time.Second }), callbackListener(t))
 }
 
 // rawAnswer sends bytes and reads one answer.

@@ -21,7 +21,7 @@ import (
 // limits are the values of the label limit of billbridge_requests_limited_total.
 var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
 
-// inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one
+// inFlight counts the requests in progress, and limits them: all of them (limits.InFlight), and those from one
 // source ([config.Limits.Source]), which has the limit of its connections: over HTTP/2 one connection can have many
 // requests. Safe for concurrent use.
 type inFlight struct {
@@ -94,10 +94,10 @@ func (f *inFlight) leave(from *source) {
 // Safe for concurrent use.
 type partnerLimits struct {
 	refused *prometheus.CounterVec
+	proved  *provedKeys
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerCalls // by the hash of the ID
-	proved   map[uint64]bool          // hashes of IDs, and of IDs with a source, that have had a success
 	removeAt int                      // the number of entries at which unused ones are removed
 }
 
@@ -116,31 +116,7 @@ type callCount struct {
 // A partnerCall is a call that partnerLimits have counted. The zero value is one that they have not.
 type partnerCall struct {
 	*partnerCalls
-	proved    bool // its source has had a success with the key
-	fromOther bool // than such a source
-}
-
-// hashOfSource is the entry in proved of a key and a source. All sources without limits of their own are one.
-func hashOfSource(id uint64, from *source) uint64 {
-	key := struct {
-		id      uint64
-		from    netip.Prefix
-		limited bool // the zero Prefix of an address that cannot be read is not that of sources without limits
-	}{id: id, limited: from != nil}
-	if from != nil {
-		key.from = from.name
-	}
-	return maphash.Comparable(seed, key)
-}
-
-// prove records a success with a partner's key.
-func (p *partnerLimits) prove(id uint64, from *source) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.proved) >= maxProved {
-		clear(p.proved) // those in use are recorded again at once
-	}
-	p.proved[id], p.proved[hashOfSource(id, from)] = true, true
+	foreign bool // see proof
 }
 
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
@@ -160,9 +136,8 @@ func (p *partnerLimits) enter(
 		calls = &partnerCalls{id: id}
 		p.partners[id] = calls
 	}
-	proved := p.proved[hashOfSource(id, from)]
-	call = partnerCall{calls, proved, from != nil && !proved && p.proved[id]}
-	if call.fromOther {
+	call = partnerCall{calls, from != nil && p.proved.of(id, from).foreign()}
+	if call.foreign {
 		if over = p.check(&calls.other, half(limit), now); over != nil {
 			return partnerCall{}, over
 		}
@@ -196,7 +171,7 @@ func half(limit config.PartnerLimit) config.PartnerLimit {
 
 func (c partnerCall) count(n int) {
 	c.calls.inFlight += n
-	if c.fromOther {
+	if c.foreign {
 		c.other.inFlight += n
 	}
 }

@@ -17,7 +17,7 @@ import (
 func newTestPartnerLimits(t *testing.T) *partnerLimits {
 	t.Helper()
 	m := newMetrics(nil)
-	return &partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
+	return &partnerLimits{refused: m.limited, proved: new(provedKeys), partners: map[uint64]*partnerCalls{}}
 }
 
 func TestPartnerRate(t *testing.T) {

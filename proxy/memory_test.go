@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
@@ -160,7 +161,7 @@ func TestR04_R15_AnswersHaveABudget(t *testing.T) {
 		"v2":     "limits: {body: 512KiB, memory: 192MiB}", // a quarter
 	} {
 		parallel(t, client, func(t *testing.T) {
-			p := newLargeReplies(t, limits, "timeouts: {body: 10m, write: 10m}")
+			p := newLargeReplies(t, limits, timeouts(func(now *config.Timeouts) { now.Body, now.Write = 10*time.Minute, 10*time.Minute }))
 			large := newCall(client, "read").with("billId", "LARGE")
 			var slow []net.Conn
 			used := 0
@@ -204,10 +205,12 @@ func TestR26_ReplyToAWriteNeedsNoBudget(t *testing.T) {
 	}
 }
 
-// A slow reader of a large answer is disconnected after timeouts.write, however long bodies and calls may take.
+// A slow reader of a large answer is disconnected in time, however long bodies and calls may take.
 func TestR15_SlowReaderHasTimeoutsWrite(t *testing.T) {
 	t.Parallel()
-	p := newLargeReplies(t, "timeouts: {body: 10m, write: 200ms, idle: 10m}")
+	p := newLargeReplies(t, timeouts(func(now *config.Timeouts) {
+		now.Body, now.Write, now.Idle = 10*time.Minute, 200*time.Millisecond, 10*time.Minute
+	}))
 	_, status := readSlowly(t, p, v2("read").with("billId", "LARGE"))
 	if status != 200 {
 		t.Fatalf("HTTP %d", status)
@@ -242,7 +245,7 @@ func (c *slowCaller) Read(p []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// A body that arrives with less than 1 KiB per second is refused long before timeouts.body. During the drain a
+// A body that arrives with less than 1 KiB per second is refused long before the timeout. During the drain a
 // caller gets 5 seconds for the rest, also of a body that is fast enough.
 func TestR15_SlowBodies(t *testing.T) {
 	t.Parallel()
@@ -255,7 +258,7 @@ func TestR15_SlowBodies(t *testing.T) {
 		"drained": {600 << 10, time.Minute, time.Minute + 5*time.Second},
 	} {
 		parallel(t, name, func(t *testing.T) {
-			c := parse(t, oneUpstream("v2", refusedURL, "timeouts: {body: 10m}", "limits: {body: 2MiB}"))
+			c := parse(t, oneUpstream("v2", refusedURL, timeouts(func(now *config.Timeouts) { now.Body = 10 * time.Minute }), "limits: {body: 2MiB}"))
 			synctest.Test(t, func(t *testing.T) {
 				g, err := proxy.New(c, proxy.Options{})
 				must(t, err)

@@ -19,8 +19,6 @@ type metrics struct {
 	upstreamDuration *prometheus.HistogramVec
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
-	unpaired         *prometheus.CounterVec
-	withoutLink      *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	waiting          *prometheus.GaugeVec
 	upstreamErrors   *prometheus.CounterVec
@@ -66,11 +64,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		"operation", "message", "client", "field")
 	m.mismatches = counter("reply_mismatches_total",
 		"Reply fields that were missing or did not have their documented type.", "operation", "upstream", "field")
-	m.unpaired = counter("unpaired_codes_total",
-		"Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.",
-		"upstream", "code")
-	m.withoutLink = counter("bills_without_link_total",
-		"Bills that were created for clients of the other form, with a reply that has no link.", "upstream")
 	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
 	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
 	m.upstreamErrors = counter("upstream_errors_total",
@@ -244,7 +237,6 @@ func (g *Gateway) MaxMoreSeries() int {
 	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // plus the codes none and other
 	withoutUpstream := answers + len(seconds) + 3
 	n := len(s.config.Table.Forms()) * withoutUpstream // calls of unknown paths
-	n += len(s.upstreams) * (maxUnpaired + 1)
 	for _, r := range s.routes {
 		atStart := 0
 		if r.operation.Effect == translate.Write {

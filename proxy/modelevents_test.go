@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -150,9 +151,9 @@ func (w *model) send(t *rapid.T, batch ...*modelCall) {
 
 // stage changes the stage of a partner, or the default one.
 func (w *model) stage(t *rapid.T) {
-	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.Stages
+	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.StagesWith(config.Separate)
 	if key != newPartner || w.lost { // the ledger does not have its bills at the old backend
-		stages = stages[:4]
+		stages = stages[:len(stages)-1]
 	}
 	s := store.Stage{Stage: string(pick(t, "stage", stages...))}
 	if s.Stage == "canary" {

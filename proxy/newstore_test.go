@@ -143,7 +143,7 @@ idInUse v2 create
 // rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
 func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
-	m := newRolloutGateway(t, "old")
+	m := newRolloutWith(t, "old", noFront, ", bills: shared")
 	play(m, `
 200 POST /rollout/stage?stage=default&partner=default&by=test
 success v2 create`)

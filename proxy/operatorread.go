@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"sync"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
@@ -82,7 +81,7 @@ func (g *Gateway) ReadBill(
 	if asker.Key == "" {
 		return result, rollout.Credentials{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 	defer cancel()
 	found, reply := s.readBill(ctx, p, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
 
@@ -95,7 +96,7 @@ metric billbridge_requests_limited_total{limit="LIMIT"} 1
 				finish()
 				b.expect(newCall(client, "create"), success)
 
-				b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
+				b.Use(parse(t, text+"limits: {partner: {rate: 0.1}}\n"+limits(func(l *config.Limits) { l.Partner.Burst = 2 })))
 				play(b, "success "+client+" read,read")
 				over("partner_rate")
 			})
@@ -108,7 +109,7 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		g, back := newHeldBackend(t, "read", 2)
-		b := newGatewayTo(t, "v2", back, "limits: {in_flight: 2}")
+		b := newGatewayTo(t, "v2", back, limits(func(l *config.Limits) { l.InFlight = 2 }))
 		finish := g.holdTwoReads(t, b, client)
 		got := b.raw(false, head(newCall(client, "create").path(), "Content-Length: 1000000\r\n"))
 		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
@@ -188,23 +189,29 @@ metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | bil
 	b.expect(v2("read"), noSuchBill)
 }
 
-// TestRequestsOfOneAddressAreLimited: one source address has at most limits.address_connections requests in
+// TestRequestsOfOneAddressAreLimited: one source address has at most AddressConnections requests in
 // progress, unless it is trusted.
 func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 	t.Parallel()
-	for limits, status := range map[string]int{
-		"address_connections: 2":                              503,
-		"address_connections: 2, trusted: [192.0.2.0/24]":     503,
-		"address_connections: 2, trusted: [127.0.0.0/8]":      200,
-		"address_connections: 3":                              200,
-		"in_flight: 2":                                        503,
-		"in_flight: 2, trusted: [127.0.0.0/8, '::1/128']":     503,
-		"in_flight: 10, address_connections: 1000, depth: 32": 200,
+	for _, c := range []struct {
+		ofAddress, inFlight int
+		trusted             string
+		status              int
+	}{
+		{2, 1000, "", 503},
+		{2, 1000, "192.0.2.0/24", 503},
+		{2, 1000, "127.0.0.0/8", 200},
+		{3, 1000, "", 200},
+		{1000, 2, "", 503},
+		{1000, 2, "127.0.0.0/8, '::1/128'", 503},
+		{1000, 10, "", 200},
 	} {
 		g, back := newHeldBackend(t, "read", 2)
-		b := newGatewayTo(t, "v2", back, "limits: {"+limits+"}")
+		b := newGatewayTo(t, "v2", back, "limits: {trusted: ["+c.trusted+"]}", limits(func(l *config.Limits) {
+			l.AddressConnections, l.InFlight = c.ofAddress, c.inFlight
+		}))
 		finish := g.holdTwoReads(t, b, "v2")
-		b.send(legacy("create")).is(t, status)
+		b.send(legacy("create")).is(t, c.status)
 		finish()
 		for range 3 { // nothing is counted any more
 			b.send(legacy("read")).is(t, 200)
@@ -233,12 +240,12 @@ func fewConnections(url, more string) string {
 }
 
 // 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
-// The other 25 are refused after upstreams.NAME.wait, none with an unknown outcome.
+// The other 25 are refused after their wait, none with an unknown outcome.
 func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	const connections, calls = 5, 30
 	g, back := newHeldBackend(t, "/bill", connections)
-	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 2s"))
+	b := newGateway(t, fewConnections(back.url, "connections: 5")+proxytest.Tuned(func(c *config.Config) { c.Upstreams[0].PartnerConnections = 5 }))
 	answers := make(chan answer, calls)
 	for n := range calls {
 		go func() { answers <- b.send(legacy("create").with("billId", fmt.Sprintf("B%019d", n))) }()
@@ -262,7 +269,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	t.Parallel()
 	g, back := newHeldBackend(t, "/bill/read", 1)
-	b := newGateway(t, fewConnections(back.url, "connections: 1, wait: 30s, timeout: 2s"))
+	b := newGateway(t, fewConnections(back.url, "connections: 1, timeout: 2s")+waitsLonger)
 	late := g.held(&b.caller, v2("read"))
 	b.expect(v2("create"), success)
 	receive(t, late, "answer").check(t, "v2", lateRead)
@@ -273,7 +280,7 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g, back := newHeldBackend(t, "/bill/read", 1)
-	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
+	b := newGateway(t, fewConnections(back.url, "connections: 4"))
 	ended := g.held(&b.caller, v2("read"))
 	play(b, "refused legacy read | "+busy+"\n200:PARTNER_003 legacy read apiKey=another-partner-key")
 	g.open()
@@ -300,7 +307,7 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 			service.ServeHTTP(w, r)
 		}
 	})
-	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
+	b := newGateway(t, fewConnections(back.url, "connections: 4"))
 	b.expect(v2("read"), success)
 	b.expect(v2("read").with("apiKey", "key-of-refusals"), noSuchBill) // a refusal of the bill proves a key
 	answers := make(chan answer, 6)
@@ -322,7 +329,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, "/cash-receipt/issue", 1)
 	back := newBackend(t, g.holdCalls(denies))
-	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 2s")+"route: {pass: [/cash-receipt/]}\n")
+	b := newGateway(t, fewConnections(back.url, "connections: 2")+"route: {pass: [/cash-receipt/]}\n")
 	ended := make(chan answer, 1)
 	go func() { ended <- b.post("/cash-receipt/issue", `{}`) }()
 	receive(t, g.reached, "call at the upstream")
@@ -336,7 +343,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 func TestWaitingCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	g, back := newHeldBackend(t, "/bill/read", 1)
-	b := newGateway(t, fewConnections(back.url, "connections: 1, wait: 30s"))
+	b := newGateway(t, fewConnections(back.url, "connections: 1")+waitsLonger)
 	var calling sync.WaitGroup
 	defer func() { g.open(); calling.Wait() }()
 	for range 3 {

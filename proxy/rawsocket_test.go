@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 
 	"github.com/tidwall/gjson"
@@ -291,7 +292,8 @@ func FuzzSocket(f *testing.F) {
 	stages := map[bool]stage{}
 	for legacy, form := range map[bool]string{false: "v2", true: "legacy"} {
 		u := newWireUpstream(f, form)
-		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 1KiB, connections: 100000, address_connections: 100000}\nfailures: {explain: 0s}\n", form, u.url)
+		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 1KiB}\nfailures: {explain: 0s}\n", form, u.url) +
+			limits(func(l *config.Limits) { l.Connections, l.AddressConnections = 100_000, 100_000 })
 		stages[legacy] = stage{newProcess(f, anyPort+text), u}
 	}
 	for _, seed := range wireSeeds() {

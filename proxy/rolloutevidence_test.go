@@ -157,11 +157,11 @@ bills 0 5`, "CLIENT", client)
 // A difference in the read of a bill at the new backend is shown as old and new, like all others.
 func TestReportNamesTheBackends(t *testing.T) {
 	t.Parallel()
-	m := newRolloutGateway(t, "new")
+	m := newRolloutWith(t, "new", noFront, ", bills: shared")
 	play(m, `
 success v2 create
 200 POST /rollout/stage?by=anna&partner=default&stage=shadow&{forced}
-fault old {"operation":"bill.read","body":"{\"bill_id\":\"1234567890ABCDEFGHIJ\",\"appr_state\":\"W\",\"appr_price\":\"111\"}"}
+fault old {"operation":"bill.read","count":2,"body":"{\"bill_id\":\"1234567890ABCDEFGHIJ\",\"appr_state\":\"W\",\"appr_price\":\"111\"}"}
 success v2 read`)
 	v := m.verdict("bill.read", evidence.ByShadow, compared(1))
 	if len(v.Fields) == 0 || v.Fields[0].Old != "111" || v.Fields[0].New != "(empty)" {

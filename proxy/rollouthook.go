@@ -47,7 +47,7 @@ func (x *exchange) decide() (probed outcome, err error) {
 		// A create that is recorded but not completed would bind its bill to the backend for good.
 		ctx = context.WithoutCancel(ctx)
 	}
-	wait := time.Duration(x.state.config.Rollout.ProbeTimeout)
+	wait := x.state.config.Rollout.ProbeTimeout
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
 	span := x.span.Internal("ledger route")

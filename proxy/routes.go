@@ -59,7 +59,9 @@ type routeTarget struct {
 	metrics     *targetMetrics
 }
 
-func newState(c *config.Config, old *state, m *metrics, userAgent string, log *slog.Logger) *state {
+func newState(
+	c *config.Config, old *state, proved *provedKeys, m *metrics, userAgent string, log *slog.Logger,
+) *state {
 	s := &state{
 		config: c,
 		// Paths are matched with their escapes and are not cleaned: mux would answer an unclean path with a 301.
@@ -69,10 +71,10 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		upstreams:   map[string]*upstream{},
 		readTargets: map[translate.Form]map[string]*routeTarget{},
 
-		answerWithin: c.AnswerWithin(), sendWithin: config.DefaultSendWithin,
+		answerWithin: c.AnswerWithin(), sendWithin: config.SendWithin,
 	}
 	if c.Rollout != nil {
-		s.sendWithin = time.Duration(c.Rollout.SendWithin)
+		s.sendWithin = c.Rollout.SendWithin
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
@@ -83,7 +85,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 			}
 			old.upstreams[u.Name].breaker.retire() // before the next one sets the series
 		}
-		s.upstreams[u.Name] = newUpstream(u, userAgent, m, log)
+		s.upstreams[u.Name] = newUpstream(u, userAgent, proved, m, log)
 	}
 	for _, r := range Routes(c) {
 		name, o, match := string(r.Client)+" "+r.Operation, c.Table.Operation(r.Operation), s.router.Path

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
@@ -60,9 +61,9 @@ upstreams:
 route: {default: old}
 rollout: {old: old, new: new}
 store: {url: %q}
-limits: {address_connections: 10000, trusted_proxies: [127.0.0.1]}
+limits: {trusted_proxies: [127.0.0.1]}
 callbacks: {public_url: https://bridge.example.com}
-`, upstream.URL, url))
+`, upstream.URL, url)+limits(func(l *config.Limits) { l.AddressConnections = 10_000 }))
 	return k
 }
 

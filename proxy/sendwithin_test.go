@@ -107,7 +107,7 @@ bills 0 1`, "CLIENT", client)
 	})
 }
 
-// A load balancer can hide that the partner has given up. A create that is older than send_within is refused, with
+// A load balancer can hide that the partner has given up. A create that is older than SendWithin is refused, with
 // this reason, and its bill has no owner.
 func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	t.Parallel()
@@ -122,12 +122,12 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	}
 	parallel(t, "a slow old backend", func(t *testing.T) {
 		g := newGate(t, "/read", 1)
-		m := newRolloutWith(t, "new", g.holdOld, ", probe_timeout: 20s, send_within: 100ms")
+		m := newRolloutWith(t, "new", g.holdOld, sentWithin(100*time.Millisecond))
 		late(t, m, m.send(v2("create")))
 		g.open()
 	})
 	parallel(t, "a locked store", func(t *testing.T) {
-		m := newRolloutWith(t, "old", noFront, ", send_within: 100ms")
+		m := newRolloutWith(t, "old", noFront, sentWithin(100*time.Millisecond))
 		release := holdStore(t, m)
 		began, got := time.Now(), m.later(v2("create"))
 		eventually(t, "time stands still", func() bool { return time.Since(began) > 300*time.Millisecond })

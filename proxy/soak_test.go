@@ -19,12 +19,17 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
+
+var soakTimes = proxytest.Tuned(func(c *config.Config) {
+	c.Rollout.ProbeTimeout, c.Callbacks.Jitter = 500*time.Millisecond, 0
+})
 
 var soakFor = flag.Duration("soak", time.Second, "how long TestR39_Soak runs")
 
@@ -70,7 +75,6 @@ type soak struct {
 // soakStages are the stages of the partners; the operator changes that of the last one all the time.
 var soakStages = []store.Stage{
 	{Stage: "old"},
-	{Stage: "shadow"},
 	{Stage: "canary", Percent: 50},
 	{Stage: "new"},
 	{Stage: "drained"},
@@ -105,12 +109,12 @@ func newSoak(t *testing.T) *soak {
 %s
 route: {default: old}
 failures: {explain: 200ms}
-rollout: {old: old, new: new, probe_timeout: 500ms, settle: 1m}
+rollout: {old: old, new: new, settle: 1m}
 callbacks:
-  {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], jitter: 0,
+  {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [],
   schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms]}
 store: {url: %q}
-`, s.backends[0].server.URL, timeout, s.backends[1].server.URL, timeout, more, callbacks.Addr(), callbacks.Addr(), url)
+`, s.backends[0].server.URL, timeout, s.backends[1].server.URL, timeout, more, callbacks.Addr(), callbacks.Addr(), url) + soakTimes
 	}
 	s.quiet = text("600ms", "")
 	s.loads = []string{

@@ -32,7 +32,7 @@ func dial(t testing.TB, address, text string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// A create that arrived before the gateway started is sent only if its caller is still connected and send_within is
+// A create that arrived before the gateway started is sent only if its caller is still connected and SendWithin is
 // not over. A caller that gave up may have created another bill. Reads are answered.
 func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	t.Parallel()
@@ -52,9 +52,9 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 				conns[n] = dial(t, l.Addr().String(), nextCall(q))
 			}
 			sent, text := time.Now(), anyPort+oneUpstream("v2", newBackend(t, service).url)
-			if when == "late" { // send_within is over before the gateway starts
+			if when == "late" { // SendWithin is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
-					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
+					"route: {default: up}\nrollout: {old: up, new: other, bills: shared}\n" + sentWithin(200*time.Millisecond)
 				eventually(t, "the clock stands still", func() bool { return time.Since(sent) > 400*time.Millisecond })
 			}
 			if when == "gone" {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/config"
 )
 
 // A farListener gives each accepted connection the next of its addresses, since a test machine has only one of IPv6.
@@ -59,23 +61,24 @@ func answeredWith(c net.Conn, code string) bool {
 	return response.StatusCode == 200 && bytes.Contains(body, []byte(code))
 }
 
+var twoOfAnAddress = limits(func(l *config.Limits) { l.AddressConnections = 2 })
+
 // One machine can have a whole /64 network. Its addresses have the connections of one address together.
 func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	for limits, row := range map[string]struct {
+	for _, row := range []struct {
+		limits  string
 		address string // of connection n
 		most    int    // of 6
 	}{
-		"address_connections: 2":                                       {"2001:db8:1:2::%x", 2},
-		"address_connections: 2, ipv6_prefix: 128":                     {"2001:db8:1:2::%x", 6},
-		"address_connections: 2, ipv6_prefix: 48":                      {"2001:db8:1:%x::1", 2},
-		"address_connections: 2, ipv6_prefix: 64":                      {"2001:db8:1:%x::1", 6},
-		"address_connections: 2, trusted: [2001:db8::/32]":             {"2001:db8:1:2::%x", 6},
-		"address_connections: 2, trusted_proxies: ['2001:db8:1:2::3']": {"2001:db8:1:2::%x", 3}, // the one of the proxy is not counted
+		{"", "2001:db8:1:2::%x", 2},
+		{"", "2001:db8:1:%x::1", 6},
+		{"trusted: [2001:db8::/32]", "2001:db8:1:2::%x", 6},
+		{"trusted_proxies: ['2001:db8:1:2::3']", "2001:db8:1:2::%x", 3}, // the one of the proxy is not counted
 	} {
-		parallel(t, limits, func(t *testing.T) {
-			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+limits+"}"), func(n int) string { return fmt.Sprintf(row.address, n+1) })
+		parallel(t, row.limits+row.address, func(t *testing.T) {
+			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}", twoOfAnAddress), func(n int) string { return fmt.Sprintf(row.address, n+1) })
 			n := 0
 			for range 6 {
 				if answeredWith(p.open(nextCall(v2("read"))), "BILL_003") {
@@ -114,7 +117,7 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 			}
 		}
 		g, back := newHeldBackend(t, "read", 2)
-		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row[0]+"}")
+		b := newGatewayTo(t, "v2", back, "limits: {"+row[0]+"}", twoOfAnAddress)
 		held := make(chan answer, 2)
 		for range 2 {
 			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()
@@ -136,7 +139,7 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 func TestR15_R20_SourcesThatCannotBeReadAreOne(t *testing.T) {
 	t.Parallel()
 	g, back := newHeldBackend(t, "read", 2)
-	b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, trusted_proxies: [127.0.0.0/8]}")
+	b := newGatewayTo(t, "v2", back, "limits: {trusted_proxies: [127.0.0.0/8]}", twoOfAnAddress)
 	held := make(chan answer, 2)
 	for _, unread := range []string{"\u202eunknown", "198.51.100.7:port"} {
 		go func() { held <- b.send(v2("read"), "X-Forwarded-For", unread) }()
@@ -164,7 +167,7 @@ func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
 		answered, refused int  // of them
 	}{
 		"in progress": {"in_flight: 4", true, 4, 4},
-		"rate":        {"rate: 0.1, burst: 6", false, 6, 3},
+		"rate":        {"rate: 0.1", false, 6, 3},
 	} {
 		parallel(t, name, func(t *testing.T) {
 			service, release := newService(), make(chan struct{})
@@ -176,7 +179,8 @@ func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
 				service.ServeHTTP(w, r)
 			})
 			defer close(release)
-			b := newGatewayTo(t, "v2", back, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}")
+			b := newGatewayTo(t, "v2", back, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}",
+				limits(func(l *config.Limits) { l.Partner.Burst = 6 }))
 			own := func() answer { return b.send(v2("read"), "X-Forwarded-For", "192.0.2.1") }
 			own().check(t, "v2", success)
 			none := v2("read").with("billId", "NOSUCHBILL0000000001")

@@ -14,9 +14,6 @@ type UpstreamStatus struct {
 	*config.Upstream
 	Breaker string     // closed, half-open or open
 	Opened  *time.Time // when the breaker opened; nil while it is closed
-
-	// Unpaired are the codes in its replies that clients of the other form do not know.
-	Unpaired []string
 }
 
 // Upstreams returns the state of the upstreams, in the order of the config.
@@ -25,7 +22,7 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	list := make([]UpstreamStatus, len(s.config.Upstreams))
 	for i := range list {
 		u := &s.config.Upstreams[i]
-		list[i] = UpstreamStatus{Upstream: u, Unpaired: s.upstreams[u.Name].unpaired.codes()}
+		list[i] = UpstreamStatus{Upstream: u}
 		list[i].Breaker, list[i].Opened = s.upstreams[u.Name].breaker.status()
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
@@ -68,7 +69,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	query.Set("host", folder)
 	u.RawQuery = query.Encode()
 	admin := newSocket(t)
-	c := parse(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q, wait: 1m}", u)))
+	c := parse(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q}", u)))
 	started, logs := make(chan *server.Server, 1), &proxytest.Log{}
 	go func() {
 		s, err := server.Listen(context.Background(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
@@ -111,8 +112,11 @@ func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 	u.Path = "/nosuchdatabase"
 	cancelled, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	up := anyPort + oneUpstream("v2", refusedURL)
-	startFails(t, t.Context(), up+fmt.Sprintf("store: {url: %q, wait: 1h}\n", u), nil, "nosuchdatabase")
-	startFails(t, t.Context(), up+`store: {url: "postgres://127.0.0.1:1/none", wait: 0s}`, nil, "retried for 0s, see store.wait")
-	startFails(t, cancelled, up+`store: {url: "postgres://127.0.0.1:1/none", wait: 1h}`, nil, "")
+	up, none := anyPort+oneUpstream("v2", refusedURL), `store: {url: "postgres://127.0.0.1:1/none"}`
+	storeWait := func(wait time.Duration) string {
+		return proxytest.Tuned(func(c *config.Config) { c.Store.Wait = wait })
+	}
+	startFails(t, t.Context(), up+fmt.Sprintf("store: {url: %q}\n", u)+storeWait(time.Hour), nil, "nosuchdatabase")
+	startFails(t, t.Context(), up+none+storeWait(0), nil, "retried for 0s")
+	startFails(t, cancelled, up+none+storeWait(time.Hour), nil, "")
 }

@@ -71,7 +71,7 @@ const unnamed = "operations: {points.left: {new: true, v2: /read/points, legacy:
 func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"ok","data":{}}`))
-	b := newGatewayTo(t, "v2", back, "limits: {partner: {rate: 0.1, burst: 1}}", overlayFile(t, unnamed))
+	b := newGatewayTo(t, "v2", back, "limits: {partner: {rate: 0.1}}", overlayFile(t, unnamed))
 	for range 5 {
 		b.post("/read/points", `{"shop":"s"}`).is(t, 200)
 	}

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +39,6 @@ type upstream struct {
 
 	connections *connections
 	breaker     *breaker
-	unpaired    *unpairedCodes
-	withoutLink sync.Once    // the warning about the first such reply
 	oneCallEach atomic.Int64 // until this time, in Unix nanoseconds, no connection is used twice
 
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
@@ -50,7 +47,9 @@ type upstream struct {
 	attempt func(context.Context, *upstreamRequest) (httpconn.Reply, *callError)
 }
 
-func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
+func newUpstream(
+	c *config.Upstream, userAgent string, proved *provedKeys, m *metrics, log *slog.Logger,
+) *upstream {
 	name := relay.ASCIIHost(c.Address.Hostname())
 	host, port := name, c.Address.Port()
 	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
@@ -78,8 +77,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		extra:       m.extraReplies.WithLabelValues(c.Name),
-		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
-		unpaired: &unpairedCodes{counter: m.unpaired, upstream: c.Name, seen: map[string]prometheus.Counter{}},
+		connections: newConnections(c, m), breaker: newBreaker(c.Name, proved, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
 		// reach the upstream. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not
 		// decompress: readReply does, and applies the limit to the decompressed bytes.
@@ -117,17 +115,6 @@ func (u *upstream) requestHead(path string) []byte {
 	return append([]byte("POST "+target.RequestURI()), u.fixed...)
 }
 
-// countWithoutLink counts a created bill whose reply has no link. Some clients of the other form take it as failed for
-// ever, although the bill was sent.
-func (u *upstream) countWithoutLink(x *exchange) {
-	u.metrics.withoutLink.WithLabelValues(u.config.Name).Inc()
-	u.withoutLink.Do(func() {
-		id := x.shortPartner()
-		const text = "the reply to a create has no link: partners whose programs need one take the bill as failed"
-		x.gateway.log.Warn(text, "upstream", u.config.Name, "partner", id, "name", x.state.config.Partners.Name(id), "id", x.id)
-	})
-}
-
 // An upstreamRequest is one call to an upstream.
 type upstreamRequest struct {
 	head           []byte        // see requestHead
@@ -144,7 +131,6 @@ type upstreamRequest struct {
 	fresh          bool            // the connection must have carried no other call, whose reply could be taken for this one's
 	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
-	proved    bool      // a call with the partner's key had a success before
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
 	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
@@ -154,7 +140,7 @@ type upstreamRequest struct {
 // post sends one call and reads the whole reply. It returns the status and header of the reply. If there is
 // no answer, the error is a *callError. A call is never sent again once one of its bytes may have left.
 //
-// The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that
+// The call waits up to Wait for a connection. Its timeout starts when it has the connection, so that
 // a wait does not shorten the time for the answer.
 //
 // While the breaker is open, nothing is sent.
@@ -164,7 +150,6 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	if !ok {
 		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})
 	}
-	r.proved = permit.partner != 0
 	failure := &callError{reason: "reset", sent: true} // if send panics
 	var reply httpconn.Reply
 	u.startSpan(r)
@@ -261,7 +246,7 @@ func (u *upstream) send(
 	defer r.wait.end()
 	slot, err := u.connections.acquire(partner, invented, r.noPartnerLimit, ifFree)
 	if err != nil {
-		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(time.Duration(u.config.Wait)))
+		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.config.Wait))
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
 		if slot, err = u.connections.acquire(partner, invented, r.noPartnerLimit, inTurn); err != nil {
@@ -313,7 +298,7 @@ func notConnected(wait context.Context, err callError, late string) *callError {
 // try makes the call. If the server closed an idle connection before a byte of the call was written, or of the reply to
 // a read, it takes another connection.
 func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply, *callError) {
-	until := r.wait.began.Add(time.Duration(u.config.Wait))
+	until := r.wait.began.Add(u.config.Wait)
 	for {
 		conn, failure := u.connect(ctx, r, until)
 		if failure != nil {
@@ -324,7 +309,7 @@ func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply,
 		if failure == nil || !failure.stale {
 			return reply, failure
 		}
-		until = time.Now().Add(time.Duration(u.config.Wait))
+		until = time.Now().Add(u.config.Wait)
 	}
 }
 

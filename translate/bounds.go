@@ -32,7 +32,7 @@ func (r *mapping) checkBounds(v value, all bool, most int) *Refusal {
 	if reason.Format == "" {
 		return nil
 	}
-	return &Refusal{code, r.source, reason, false}
+	return &Refusal{code, r.source, reason}
 }
 
 func (r *row) checkNumber(digits string, most int) Detail {

@@ -271,7 +271,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	case always.kind != absent:
 		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
 	}
-	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}
+	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

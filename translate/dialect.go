@@ -321,7 +321,7 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 	for _, f := range c.hidden {
 		if v := c.reply[slices.Index(p.fields, f)]; v.kind == absent {
 			reason := why("is missing, and the reply has a field with its name in %v", p.toForm.name)
-			refusal = cmp.Or(refusal, &Refusal{f.Malformed, f.source, reason, false})
+			refusal = cmp.Or(refusal, &Refusal{f.Malformed, f.source, reason})
 		}
 	}
 	if refusal != nil {
@@ -356,7 +356,7 @@ func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 			v.kind = asIs
 			continue
 		}
-		return &Refusal{f.Malformed, c.at(f.source), reason, false}
+		return &Refusal{f.Malformed, c.at(f.source), reason}
 	}
 	return nil
 }

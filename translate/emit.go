@@ -93,7 +93,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
 		reason = why("has a value without a counterpart in %v", p.toForm.name)
 	}
-	return &Refusal{f.Malformed, c.at(f.source), reason, false}
+	return &Refusal{f.Malformed, c.at(f.source), reason}
 }
 
 // report adds a path to a list of the report.

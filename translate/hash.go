@@ -139,7 +139,7 @@ func (c *Call) VerifyHash(secret string) error {
 		return err
 	}
 	if !hmac.Equal([]byte(s.Hash), []byte(s.Carried)) { // in constant time
-		return &Refusal{c.translation.request.table.hash.Refuse, s.Field, why("is not the hash of the request"), false}
+		return &Refusal{c.translation.request.table.hash.Refuse, s.Field, why("is not the hash of the request")}
 	}
 	return nil
 }

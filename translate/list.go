@@ -157,7 +157,7 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal 
 	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
 		f := p.fields[p.out.names[0].slot]
 		if p.message == Request {
-			return dst, &Refusal{f.Malformed, c.at(f.source), why("is missing"), false}
+			return dst, &Refusal{f.Malformed, c.at(f.source), why("is missing")}
 		}
 		c.mismatch(f.report, Mismatch{})
 		dst = append(comma(dst), "null"...)

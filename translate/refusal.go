@@ -5,14 +5,11 @@ type Refusal struct {
 	Code   string // a code of the catalogue
 	Field  string // path in the client's form; "" for the whole document
 	Reason Detail // never has the value of a field; it can have names of the client
-
-	// CannotCarry reports that the request is well-formed, and the upstream's form has no place for the field.
-	CannotCarry bool
 }
 
 // refusal returns a refusal with the code for all that has no code of its own.
 func (t *Table) refusal(field string, reason Detail) *Refusal {
-	return &Refusal{t.invalid, field, reason, false}
+	return &Refusal{t.invalid, field, reason}
 }
 
 func (r *Refusal) Error() string {

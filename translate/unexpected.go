@@ -69,7 +69,7 @@ func appendFold(dst []byte, name string) []byte {
 // translation cannot carry.
 func keep(refusal **Refusal, code, field string, reason Detail) {
 	if *refusal == nil {
-		*refusal = &Refusal{code, strings.Clone(field), reason, false}
+		*refusal = &Refusal{code, strings.Clone(field), reason}
 	}
 }
 

@@ -75,7 +75,7 @@ func (c *callbackID) UnmarshalText(text []byte) error {
 type callbackList struct {
 	adminFlags
 	filterFlags
-	State string `enum:",waiting,delivered,failed,dead,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, failed (no more attempts; dead, as in JSON, means the same), dropped or superseded (answered without a success, and a newer one of the bill came)."`
+	State string `enum:",waiting,delivered,failed,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, failed (no more attempts), dropped or superseded (answered without a success, and a newer one of the bill came)."`
 	Limit int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}); 0 for all."`
 	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }

@@ -25,21 +25,19 @@ public_url: https://bridge.example.com
 tls: {cert: front.crt, key: front.key}
 admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, console: true, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
 upstreams:
-  new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, success: "00", hash: renew, overlay: mine.yaml, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
+  new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, local_address: 192.0.2.10, success: "00", hash: renew, overlay: mine.yaml, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
 route: {default: new, pass: [/if/read/open, /cash-receipt/]}
-limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], trusted_proxies: [10.9.0.1], ipv6_prefix: 64, in_flight: 100, partner: {in_flight: 64, rate: 0, burst: 0}}
-timeouts: {header: 5s, body: 30s, write: 30s, idle: 2m}
-drain: {delay: 0s, at_most: 60s}
+limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, trusted: [10.0.0.0/8], trusted_proxies: [10.9.0.1], partner: {in_flight: 64, rate: 0}}
+drain: {delay: 0s}
 ready: {store: required}
-failures: {status: own, language: ko, mask_hosts: true, explain: 3s, cannot_carry: refuse}
+failures: {status: own, language: ko, mask_hosts: true, explain: 3s}
 tracing: {otlp: "http://127.0.0.1:4318", sample: 0.01, headers: {new: text}}
-log: {flush: 100ms, buffer: 64KiB, level: info, sample: {ok: 1}}
-console: {zone: Asia/Seoul}
-store: {url: "sqlite:billbridge.db", wait: 0s, failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
-callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], jitter: 0.1, at_once: 256, per_host: 4, local_address: 192.0.2.10, sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, window: 25h, retention: 9600h, keep_bodies: 168h, reconcile: {after: 30m, every: 6h, rate: 5/s, deliver: false}}
+log: {level: info, sample: {ok: 1}}
+store: {url: "sqlite:billbridge.db", failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
+callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], local_address: 192.0.2.10, sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, reconcile: {after: 30m, deliver: false}}
 notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]
-rollout: {old: old, new: new, bills: separate, copy: false, default: old, settle: 15m, split: bill, probe_timeout: 3s, send_within: 3s, unknown: {for: 168h, rate: 5}, shadow: {rate: 1, in_flight: 8, bytes: 16MiB, ignore: [apprDt]}, verdict: {comparisons: 100, bills: 30, paid: 5, mismatch: 0.03, unclear: 0.05}, keep: 17520h}
+rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, shadow: {rate: 1, ignore: [apprDt]}, verdict: {comparisons: 100, paid: 5, mismatch: 0.03}}
 table: {file: billing.yaml, overlay: mine.yaml}
 `
 

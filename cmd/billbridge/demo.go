@@ -37,7 +37,7 @@ func (t *trial) startDemo(partners int) (err error) {
 		}
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log, Partners: new})
-	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: old, CopyTo: t.new}) // so that shadow can compare reads
+	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: old})
 	return t.serve(t.new, t.old, &demoReceiver{partners: t.demo.Partners, attempts: map[string]int{}})
 }
 
@@ -56,8 +56,10 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 	}
 	t.table = c.Table
 	// Set here, because a config file cannot name the store in memory that bills: separate requires.
-	c.Rollout.Bills, c.Rollout.Copy = config.Separate, true
+	c.Rollout.Bills = config.Separate
 	c.Callbacks.Schedule = demoSchedule
+	c.Rollout.ProbeTimeout = time.Second
+	c.Rollout.Verdict.Bills, c.Rollout.Verdict.Unclear = 5, 0.25
 	return c, nil
 }
 

@@ -181,8 +181,7 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 	if next != "pay" {
 		return t.call(ctx, "bill."+next, "", b)
 	}
-	// The backend that created the bill takes the payment: the old one if it has the bill, because the new one has
-	// copies of its bills.
+	// The backend that created the bill takes the payment.
 	key, backend := t.demo.Partners[b.partner].Key, t.new
 	if _, err := t.old.Bill(key, b.ID); err == nil {
 		backend = t.old

@@ -14,6 +14,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/server"
 	"billbridge/translate"
 	"go.yaml.in/yaml/v4"
 )
@@ -41,8 +42,8 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 // checkStop fails if a process can be killed before its drain has ended.
 func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
 	t.Helper()
-	if drain := time.Duration(c.Drain.Delay) + time.Duration(c.Drain.AtMost); c.Drain.AtMost == 0 || grace < drain+10*time.Second { // then the last counts of the rollout are stored (4 s) and the last spans are exported (5 s)
-		t.Errorf("the process is killed after %s, and its drain may take %s and %s", grace, time.Duration(c.Drain.Delay), time.Duration(c.Drain.AtMost))
+	if drain := time.Duration(c.Drain.Delay) + server.DrainTimeout(c); grace < drain+10*time.Second { // then the last counts of the rollout are stored (4 s) and the last spans are exported (5 s)
+		t.Errorf("the process is killed after %s, and its drain may take %s", grace, drain)
 	}
 }
 
@@ -181,8 +182,8 @@ func TestKubernetesManifests(t *testing.T) {
 	if fails := time.Duration(pod.Readiness.Period*pod.Readiness.Failure) * time.Second; fails == 0 || time.Duration(c.Drain.Delay) <= fails {
 		t.Errorf("drain.delay is %s, and the readiness probe fails after %s", time.Duration(c.Drain.Delay), fails)
 	}
-	if starts := time.Duration(pod.Startup.Period*pod.Startup.Failure) * time.Second; starts < time.Duration(c.Store.Wait) {
-		t.Errorf("a start may take %s, and store.wait is %s", starts, time.Duration(c.Store.Wait))
+	if starts := time.Duration(pod.Startup.Period*pod.Startup.Failure) * time.Second; starts < c.Store.Wait {
+		t.Errorf("a start may take %s, and waits for the store for %s", starts, c.Store.Wait)
 	}
 	for _, p := range []probe{pod.Startup, pod.Readiness, pod.Liveness} {
 		if (p.HTTPGet.Path != "/-/healthy" && p.HTTPGet.Path != "/-/ready") || p.HTTPGet.Port != "admin" {

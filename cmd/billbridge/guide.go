@@ -120,11 +120,8 @@ func (g *guide) addFields(s *guideSystem, o *translate.Operation) {
 				add(guideField{What: "absent", Path: f.Source})
 			}
 		case ours && f.Refused != "":
-			status := g.Status(400)
-			if g.Failures.CannotCarry == config.CarryNotFound {
-				status = 404
-			}
-			add(guideField{What: "refused", Path: f.Source, Code: g.Code(f.Refused), Status: status, Value: f.Carried})
+			code, status := g.Code(f.Refused), g.Status(400)
+			add(guideField{What: "refused", Path: f.Source, Code: code, Status: status, Value: f.Carried})
 		case ours && f.Class == translate.Lossy:
 			add(guideField{What: "dropped", Path: f.Source})
 		case ours && f.Class == translate.Defaulted:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
@@ -19,7 +21,8 @@ func TestGuideSaysHowTheGatewayFails(t *testing.T) {
 			t.Run(form+" "+status, func(t *testing.T) {
 				t.Parallel()
 				g := newGuided(t, form, "v2", guideOverlays(t)["pairs"],
-					"limits: {body: 4KiB, partner: {rate: 0.1, burst: 20}}\nfailures: {explain: 0s, status: "+status+"}\n")
+					"limits: {body: 4KiB, partner: {rate: 0.1}}\nfailures: {explain: 0s, status: "+status+"}\n"+
+						proxytest.Tuned(func(c *config.Config) { c.Limits.Partner.Burst = 20 }))
 				read, create := g.Table.Operation("bill.read").Path(g.Form), g.Table.Operation("bill.create").Path(g.Form)
 				request, _ := g.document(g.Table.Operation("bill.read"), translate.Request, g.Form)
 				bill := strings.Replace(g.ExampleCreate, "YOUR-KEY", "the-apikey", 1)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
 
@@ -166,10 +167,17 @@ func logFile(t *testing.T) *os.File {
 	return f
 }
 
+// Lines of configs, which other processes read: see [proxytest.Tuned].
+var (
+	rareWrites     = proxytest.Tuned(func(c *config.Config) { c.Log.Flush, c.Log.Buffer = 10*time.Second, 1<<20 })
+	frequentWrites = proxytest.Tuned(func(c *config.Config) { c.Log.Flush = time.Millisecond })
+	smallBuffer    = proxytest.Tuned(func(c *config.Config) { c.Log.Flush, c.Log.Buffer = time.Millisecond, 8<<10 })
+)
+
 func TestAStopUnderLoadLosesNoLine(t *testing.T) {
 	t.Parallel()
 	log := logFile(t)
-	g := startLogged(t, log, "log: {flush: 10s, buffer: 1MiB}\n")
+	g := startLogged(t, log, rareWrites)
 	answered := g.load(1000, func() { _ = g.cmd.Process.Signal(syscall.SIGTERM) })
 	g.ends(t)
 	logged, _ := loggedIDs(t, log)
@@ -188,7 +196,7 @@ func TestABrokenLogDoesNotStopTheGateway(t *testing.T) {
 	for name, log := range map[string]*os.File{"without a reader": writer, "full": full} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := startLogged(t, log, "log: {flush: 1ms}\n")
+			g := startLogged(t, log, frequentWrites)
 			_ = reader.Close()
 			_ = log.Close() // ours; the process has its own
 			g.succeed("a", 10)
@@ -235,7 +243,7 @@ func TestR27_WritesAreRefusedWhileNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()
 	must(t, err)
-	g := startLogged(t, writer, "log: {flush: 1ms, buffer: 8KiB}\n")
+	g := startLogged(t, writer, smallBuffer)
 	fillPipe(t, writer)
 	_ = writer.Close() // ours; the process has its own
 

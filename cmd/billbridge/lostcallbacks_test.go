@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
@@ -48,13 +49,20 @@ func newToldPartner(t *testing.T) *toldPartner {
 	return p
 }
 
+const frequentReadsRate = 100
+
+// frequentReads is for other processes: see [proxytest.Tuned].
+var frequentReads = proxytest.Tuned(func(c *config.Config) {
+	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 64, 3*time.Second, frequentReadsRate
+})
+
 // The sandbox loses one in ten callbacks, and gateways are killed while bills are read. After the reads the partner knows of the payment of
 // every bill exactly once, also when the sandbox sends the lost callback later. The reads stay under the rate. Package relay has the values
 // of a callback that is made, and the states.
 func TestLostCallbacks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	const rate, key = 100, "k-one"
+	const rate, key = frequentReadsRate, "k-one"
 	n, kills := proxytest.Size(300, 10_000), proxytest.Size(1, 6)
 	p, b := newToldPartner(t), newCluster(t)
 	client := b.client(t)
@@ -79,8 +87,8 @@ listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 upstreams: {backend: {form: v2, url: %q}}
 store: {url: "sqlite:bridge.db"}
-callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], per_host: 64, schedule: [0s%s], reconcile: {after: 1s, every: 3s, rate: %d/s, deliver: true}}
-`, backend.URL, clusterURL, strings.Repeat(", 500ms", 50), rate)
+callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s%s], reconcile: {after: 1s, deliver: true}}
+`, backend.URL, clusterURL, strings.Repeat(", 500ms", 50)) + frequentReads
 	g := b.start(t, config)
 
 	ids := billIDs("LOST", n)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"billbridge/config"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/operate"
 	"billbridge/translate"
@@ -24,14 +25,18 @@ import (
 	"golang.org/x/term"
 )
 
-func main() {
+func main() { mainWith(config.Load) }
+
+// mainWith runs the command in os.Args and ends the process. load reads the config of serve: that of tests changes
+// constants.
+func mainWith(load loadConfig) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	s := system{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, load: load, hangup: hangup,
 		terminal:          term.IsTerminal(int(os.Stderr.Fd())),
 		dialog:            term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
@@ -70,11 +75,15 @@ const (
 	exitUsage = 2
 )
 
+// loadConfig is [config.Load].
+type loadConfig func(path string, lookup func(string) (string, bool)) (*config.Config, error)
+
 // A system is what a command uses of the process. Tests replace it.
 type system struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	load     loadConfig       // of serve; nil for config.Load
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
 	dialog   bool             // whether in and err are terminals, so that a command can ask questions
@@ -154,6 +163,9 @@ func run(ctx context.Context, args []string, s system) (code int) {
 			code = int(status)
 		}
 	}()
+	if s.load == nil {
+		s.load = config.Load
+	}
 	if s.log == nil {
 		s.log = newLog(s)
 	}

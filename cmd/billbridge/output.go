@@ -175,10 +175,6 @@ func parseOutputs(text string) *template.Template {
 		"rows":       func(text string) []string { return strings.Split(text, "\n") },
 		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
 		"fields":     func(of any, fields []translate.Field) any { return map[string]any{"Of": of, "Fields": fields} },
-		"undivided": func(c operate.Change) bool {
-			e, p := c.Effect, *c.ToPercent
-			return e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100)
-		},
 	}).Parse(text))
 	for _, one := range t.Templates() {
 		printCells(one.Root)

@@ -225,7 +225,7 @@ func newPatroniTrial(t *testing.T, c *patroni, address, database, failover strin
 		b.url = user + c.address("haproxy") + ":5000/" + database
 	}
 	b.failOverTrial = &failOverTrial{cluster: newCluster(t), pair: &proxytest.Pair{URL: direct}}
-	b.services, b.config = startBackends(t, "legacy", "v2", ", timeout: 3s, wait: 1s", slices.Collect(maps.Keys(patroniPartners)), nil)
+	b.services, b.config = startBackends(t, "legacy", "v2", ", timeout: 3s", slices.Collect(maps.Keys(patroniPartners)), nil)
 	b.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\n"+
 		"rollout: {old: old, new: new, settle: 5s}\nstore: {url: %q, failover: %s}\n", b.url, failover)
 	b.decide(t, func(t *testing.T, s *store.Store) error {

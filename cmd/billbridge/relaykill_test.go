@@ -13,8 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
+
+// attemptsAtOnce are lines for other processes, by the most attempts at the same time: see [proxytest.Tuned].
+var attemptsAtOnce = map[int]string{20: mostAttempts(20), 50: mostAttempts(50), 1000: mostAttempts(1000)}
+
+func mostAttempts(most int) string {
+	return proxytest.Tuned(func(c *config.Config) { c.Callbacks.AtOnce, c.Callbacks.PerHost = most, most })
+}
 
 // relayConfig returns a config that relays callbacks from one upstream to partners on this machine.
 func relayConfig(u *callbackUpstream, storeURL string, atOnce int, timeout string) string {
@@ -27,11 +35,9 @@ callbacks:
   public_url: %s
   allow: [127.0.0.0/8]
   ports: []
-  at_once: %[5]d
-  per_host: %[5]d
-  timeout: %[6]s
-  schedule: [0s%[7]s]
-`, u.form, u.url, storeURL, clusterURL, atOnce, timeout, strings.Repeat(", 500ms", 99)) // so many that no callback becomes dead
+  timeout: %s
+  schedule: [0s%s]
+%s`, u.form, u.url, storeURL, clusterURL, timeout, strings.Repeat(", 500ms", 99), attemptsAtOnce[atOnce]) // so many that no callback becomes dead
 }
 
 // expireClaims makes the claims of a killed gateway expire now. In the long form they expire by themselves, after up to 20 seconds.

@@ -89,8 +89,8 @@ func readKey(file string) (string, error) {
 type rolloutSet struct {
 	moveFlags
 	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string `required:"" enum:"old,shadow,canary,new,drained,default" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained; or default to remove the partner's own one; with --default, to return to that of the config."`
-	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained,default" placeholder:"STAGE" help:"The stage: old, shadow (with bills: shared), canary, new or drained; or default to remove the partner's own one; with --default, to return to that of the config."`
+	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100."`
 }
 
 // Run sets a stage.

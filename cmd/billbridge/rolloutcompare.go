@@ -17,78 +17,33 @@ import (
 type rolloutCompare struct {
 	adminFlags
 	partnerFlags
-	Wave  given     `placeholder:"NAME" help:"Compare the bills of all partners of this wave, one partner after another."`
-	Bills int       `default:"2000" placeholder:"N" help:"The most bills of a partner (${default}): of those in the ledger the newest."`
-	Rate  perSecond `default:"20/s" placeholder:"N/s" help:"The most bills per second (${default}), up to 100. A bill is read once at each backend, and again if the answers differ."`
-	IDs   given     `name:"ids" placeholder:"FILE" help:"Compare the bills in this file, or - for stdin, one id per line, instead of those in the ledger."`
-	After given     `placeholder:"PLACE" help:"Go on where an earlier comparison ended: it has printed the place."`
-	JSON  bool      `name:"json" help:"Print one JSON object per partner instead of a table."`
+	IDs  given     `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
+	Rate perSecond `default:"20/s" placeholder:"N/s" help:"The most bills per second (${default}), up to 100. A bill is read once at each backend, and again if the answers differ."`
+	JSON bool      `name:"json" help:"Print one JSON object instead of a table."`
 }
 
 // Run compares bills.
 func (c *rolloutCompare) Run(ctx context.Context, one operate.PartnerRef) error {
-	switch {
-	case (one.Partner == "") == (c.Wave == ""):
-		return usageError("give one of --partner, --key-file and --wave")
-	case c.Wave != "" && (c.IDs != "" || c.After != ""), c.IDs != "" && c.After != "":
-		return usageError("--ids and --after are for the bills of one partner, and cannot be combined")
-	case c.Bills < 1:
-		return usageError("--bills must be 1 or more")
+	if one.Partner == "" {
+		return usageError("give one of --partner and --key-file")
 	}
-	var ids []string
-	if c.IDs != "" {
-		lines, err := linesIn(c.IDs, c.in)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			ids = append(ids, line.text)
-		}
-	}
-	partners := []operate.PartnerRef{one}
-	if c.Wave != "" {
-		var w operate.WaveInfo
-		query := operate.WaveQuery{Limit: operate.AtMost(10_000)}
-		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, query); err != nil {
-			return err
-		}
-		partners = nil
-		for _, row := range w.Partners {
-			partners = append(partners, operate.PartnerRef{Partner: row.Partner})
-		}
-	}
-	var all []operate.ComparedBills
-	differ, read, ended := 0, 0, false
-	for i, p := range partners {
-		if len(partners) > 1 {
-			c.progressf("%d of %d partners", i, len(partners))
-		}
-		compared, err := c.compare(ctx, p, ids)
-		if isRefusal(err) && len(partners) > 1 {
-			printf(c.err, "%s: %v\n", p.Partner, linesOf(err))
-			ended = true
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, compared)
-		for _, n := range compared.Bills {
-			read += n
-		}
-		differ += compared.Bills[string(evidence.Differs)]
-		if ended = ended || compared.Left > 0; ctx.Err() != nil {
-			break
-		}
-	}
-	c.progressf("")
-	if err := showRows(c.out, c.JSON, "compare", all); err != nil {
+	lines, err := linesIn(c.IDs, c.in)
+	if err != nil {
 		return err
 	}
+	compared, err := c.compare(ctx, one, lines)
+	if err != nil {
+		return err
+	}
+	c.progressf("")
+	if err := showRows(c.out, c.JSON, "compare", []operate.ComparedBills{compared}); err != nil {
+		return err
+	}
+	differ := compared.Bills[string(evidence.Differs)]
 	switch {
 	case differ > 0:
-		return fmt.Errorf("%d of %d bills differ", differ, read)
-	case ended:
+		return fmt.Errorf("%d of %d bills differ", differ, len(lines)-compared.Left)
+	case compared.Left > 0:
 		return errReported
 	}
 	return nil
@@ -108,21 +63,15 @@ func (p *perSecond) UnmarshalText(text []byte) error {
 
 // compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
 func (c *rolloutCompare) compare(
-	ctx context.Context, p operate.PartnerRef, ids []string,
+	ctx context.Context, p operate.PartnerRef, lines []placed,
 ) (sum operate.ComparedBills, err error) {
-	in := operate.BillsToCompare{PartnerRef: p, After: string(c.After), Rate: int(c.Rate)}
-	sum.Bills, sum.Left = map[string]int{}, c.Bills
-	given := c.IDs != ""
-	if given {
-		sum.Left = min(sum.Left, len(ids))
-	}
-	for done := 0; sum.Left > 0 && sum.Stopped == ""; {
-		page := min(sum.Left, 10_000)
-		if given { // no more than an answer has
-			page = min(page, 3*int(c.Rate))
-			in.IDs = strings.Join(ids[done:done+page], "\n")
+	sum.Bills, sum.Left = map[string]int{}, len(lines)
+	for sum.Left > 0 && sum.Stopped == "" {
+		done := len(lines) - sum.Left
+		in := operate.BillsToCompare{PartnerRef: p, Rate: int(c.Rate)}
+		for _, line := range lines[done:min(done+3*int(c.Rate), len(lines))] { // no more than an answer has
+			in.IDs += line.text + "\n"
 		}
-		in.Limit = operate.AtMost(page)
 		var r operate.ComparedBills
 		if err := c.send(ctx, http.MethodPost, "/rollout/compare", &r, in); err != nil {
 			if ctx.Err() == nil || done == 0 {
@@ -138,17 +87,11 @@ func (c *rolloutCompare) compare(
 		}
 		sum.Who, sum.Stopped, sum.Fields = r.Who, r.Stopped, append(sum.Fields, r.Fields...)
 		sum.OldOnly, sum.NewOnly = sum.OldOnly+r.OldOnly, sum.NewOnly+r.NewOnly
-		done += now
-		if sum.Left -= now; !given {
-			sum.Left, in.After = min(r.Left, sum.Left), cmp.Or(r.Next, in.After)
-		}
-		c.progressf("%s: %d of %d bills", r.Label(), done, done+sum.Left)
+		sum.Left -= now
+		c.progressf("%s: %d of %d bills", r.Label(), done+now, len(lines))
 		if now == 0 && sum.Left > 0 {
 			sum.Stopped = cmp.Or(sum.Stopped, "no bill was read in time")
 		}
-	}
-	if sum.Left > 0 && !given {
-		sum.Next = in.After
 	}
 	return sum, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
@@ -53,6 +54,9 @@ type killRun struct {
 // A plannedKill waits for a create at a backend.
 type plannedKill struct{ due, killed chan struct{} }
 
+// shortProbes is for other processes: see [proxytest.Tuned].
+var shortProbes = proxytest.Tuned(func(c *config.Config) { c.Rollout.ProbeTimeout = 300 * time.Millisecond })
+
 func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 	r := &killRun{cluster: newCluster(t), created: map[string]bool{}, destroyed: map[string]bool{}, counts: map[string]int{}}
 	r.client = r.cluster.client(t)
@@ -61,7 +65,7 @@ func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 		r.serve(t, s, w, q)
 	})
 	r.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n"+
-		"rollout: {old: old, new: new, probe_timeout: 300ms}\nstore: {url: %q}\n", url)
+		"rollout: {old: old, new: new}\nstore: {url: %q}\n", url) + shortProbes
 	return r
 }
 

@@ -36,7 +36,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		s.ignoreBrokenPipes()
 	}
 	logger := slog.New(s.log)
-	load := func() (*config.Config, error) { return c.applyFlags(config.Load(c.Config, s.env)) }
+	load := func() (*config.Config, error) { return c.applyFlags(s.load(c.Config, s.env)) }
 	var trial *trial
 	if c.Config == "" {
 		var err error

@@ -39,7 +39,7 @@ type waveCreate struct {
 
 // planFlags are the fields of wave.Plan.
 type planFlags struct {
-	Steps wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
+	Steps wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if the backends have separate bills."`
 	Stay  wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
 	Each  wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
 }

@@ -23,7 +23,7 @@ func TestWaveGoesOnAtAnotherGateway(t *testing.T) {
 admin: {listen: 127.0.0.1:0}
 upstreams: {legacy: {form: legacy, url: "http://127.0.0.1:1"}, fresh: {form: v2, url: "http://127.0.0.1:1"}}
 route: {default: legacy}
-rollout: {old: legacy, new: fresh, copy: true}
+rollout: {old: legacy, new: fresh, bills: shared}
 store: {url: %q}
 `, url)
 	b := newCluster(t)

@@ -9,7 +9,7 @@
 //	line.String("id", id)
 //	line.End()
 //
-// Lines of requests below WARN are collected and written together: when half of log.buffer is full, or log.flush after
+// Lines of requests below WARN are collected and written together: when half of the buffer is full, or Flush after
 // the first of them. Every other line is written before the call that logs it returns, after all lines before it. So
 // the lines are in the order of the events, and a process that is killed loses only lines of requests below WARN.
 //
@@ -94,7 +94,7 @@ func (h *Handler) Close() { h.out.configure(0, 0) }
 func Use(l *slog.Logger, c config.Log) {
 	if h, ok := l.Handler().(*Handler); ok {
 		h.level.Set(c.Level.Slog())
-		h.out.configure(time.Duration(c.Flush), int(c.Buffer))
+		h.out.configure(c.Flush, c.Buffer)
 	}
 }
 

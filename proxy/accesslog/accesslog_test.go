@@ -63,7 +63,7 @@ func (w *writes) String() string {
 	return strings.Join(w.all, "")
 }
 
-var settings = config.Log{Flush: config.DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info"}
+var settings = config.Log{Flush: 100 * time.Millisecond, Buffer: 64 << 10, Level: "info"}
 
 // open returns a logger that writes JSON to out.
 func open(out io.Writer, c config.Log) (*slog.Logger, *accesslog.Handler) {
@@ -130,7 +130,7 @@ func TestOtherLinesAreWrittenAtOnceInTheOrderOfTheEvents(t *testing.T) {
 	t.Parallel()
 	out := &writes{}
 	c := settings
-	c.Flush = config.DurationOrZero(10 * time.Second)
+	c.Flush = 10 * time.Second
 	l, h := open(out, c)
 	request(l, slog.LevelInfo, "1")
 	check(t, "an INFO line", ids(t, out.String()))
@@ -155,7 +155,7 @@ func TestAWriteHasWholeLinesAndAtMostHalfOfTheBuffer(t *testing.T) {
 	t.Parallel()
 	out := &writes{}
 	c := settings
-	c.Flush, c.Buffer = config.DurationOrZero(10*time.Second), 8<<10
+	c.Flush, c.Buffer = 10*time.Second, 8<<10
 	l, h := open(out, c)
 	var want []string
 	for i := range 1000 {
@@ -340,7 +340,7 @@ func TestUseChangesLevelAndBuffer(t *testing.T) {
 	t.Parallel()
 	out := &writes{}
 	c := settings
-	c.Flush = config.DurationOrZero(10 * time.Second)
+	c.Flush = 10 * time.Second
 	l, h := open(out, c)
 	defer h.Close()
 	request(l, slog.LevelInfo, "1")
@@ -373,7 +373,7 @@ func TestAShorterFlushHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &writes{}
 		c := settings
-		c.Flush = config.DurationOrZero(10 * time.Second)
+		c.Flush = 10 * time.Second
 		l, _ := open(out, c)
 		request(l, slog.LevelInfo, "1")
 		accesslog.Use(l, settings)
@@ -389,7 +389,7 @@ func TestConcurrentLines(t *testing.T) {
 	t.Parallel()
 	out := &writes{}
 	c := settings
-	c.Flush, c.Buffer = config.DurationOrZero(time.Millisecond), 8<<10
+	c.Flush, c.Buffer = time.Millisecond, 8<<10
 	l, h := open(out, c)
 	const callers, each = 16, 500
 	var all sync.WaitGroup
@@ -403,7 +403,7 @@ func TestConcurrentLines(t *testing.T) {
 				case 1:
 					l.Info(id)
 				case 2:
-					accesslog.Use(l, config.Log{Flush: config.DurationOrZero(rand.IntN(3)) * config.DurationOrZero(time.Millisecond), Buffer: 8 << 10 << rand.IntN(3), Level: "info"})
+					accesslog.Use(l, config.Log{Flush: time.Duration(rand.IntN(3)) * time.Millisecond, Buffer: 8 << 10 << rand.IntN(3), Level: "info"})
 					fallthrough
 				default:
 					request(l, slog.LevelInfo, id)

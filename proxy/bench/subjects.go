@@ -51,27 +51,27 @@ func (l *lab) reads() []*subject {
 }
 
 // limits lifts the limits of one partner and one address, from which all calls come.
-const limits = "limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}\n"
+const limits = "limits: {trusted: [127.0.0.0/8], partner: {in_flight: 0}}\n"
 
 // readConfig is the config of a gateway in front of one v2 backend.
 func (l *lab) readConfig() string {
-	const format = "upstreams: {new: {form: v2, url: \"http://%s\", connections: %d, partner_connections: %[2]d}}\n"
-	return fmt.Sprintf(format, l.backend, keptConnections) + limits
+	const format = "upstreams: {new: {form: v2, url: \"http://%s\", connections: %d}}\n"
+	return fmt.Sprintf(format, l.backend, 4*keptConnections) + limits // one partner gets a quarter
 }
 
 // twoBackends is the config of a gateway in front of an old and a new backend.
 func (l *lab) twoBackends() string {
 	return fmt.Sprintf(`
 upstreams:
-  old: {form: legacy, url: "http://%[1]s/old", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
-  new: {form: v2, url: "http://%[1]s", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
+  old: {form: legacy, url: "http://%[1]s/old", timeout: 4s, connections: %[2]d}
+  new: {form: v2, url: "http://%[1]s", timeout: 4s, connections: %[2]d}
 route: {default: new}
-`, l.backend, keptConnections) + limits
+`, l.backend, 4*keptConnections) + limits
 }
 
 const (
 	// The settling period must be longer than the waits and timeouts of the upstreams.
-	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s, probe_timeout: 4s, send_within: 30s}\n"
+	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s}\n"
 	// Nothing is delivered during the run: only what the relay receives is measured.
 	callbackSection = "callbacks: {public_url: http://127.0.0.1, allow: [127.0.0.0/8], ports: [], schedule: [24h]}\n"
 )

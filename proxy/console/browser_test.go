@@ -38,9 +38,9 @@ var pages = []page{
 	{"waves-none", at("/waves")},
 	{"wave-new", at("/waves/new?partner=" + partner.ShortOf(clinicKey))},
 	{"callbacks", at("/deliveries")},
-	{"callbacks-dead", at("/deliveries?state=dead")},
-	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") }},
-	{"callback-replay", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") + "/replay" }},
+	{"callbacks-dead", at("/deliveries?state=failed")},
+	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=failed", "/deliveries/cb_") }},
+	{"callback-replay", func(s *site) string { return s.linkOn("/deliveries?state=failed", "/deliveries/cb_") + "/replay" }},
 	{"callbacks-replay", at("/deliveries/all/replay")},
 	{"bills", at("/bills")},
 	{"bill", func(s *site) string { return s.linkOn("/bills", "/bills?bill=") }},
@@ -165,7 +165,7 @@ func TestListsInABrowser(t *testing.T) {
 	if typed := browser.Run(p, chromedp.Evaluate[string](`document.querySelector("input[name=bill]").value`)); typed != "TYPED" || browser.Run(p, chromedp.Evaluate[bool](has("OTHER"))) {
 		t.Errorf("the field has %q, or the list has another partner", typed)
 	}
-	p.Wait("the counts", `document.querySelector("#tab-dead .count")?.textContent === "1"`)
+	p.Wait("the counts", `document.querySelector("#tab-failed .count")?.textContent === "1"`)
 
 	p.Open(s.admin + "/bills?bill=FIRST&partner=" + partner.ShortOf(clinicKey))
 	id := "read-" + partner.ShortOf(clinicKey)

@@ -147,7 +147,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	if found.Next != 0 {
 		page.Next = "/deliveries?" + changed(f, "after", strconv.FormatInt(found.Next, 10))
 	}
-	if f.Get("state") == "dead" && len(page.List) > 0 {
+	if f.Get("state") == "failed" && len(page.List) > 0 {
 		all := changed(f, "after", "")
 		page.ReplayAll, page.DropAll = "/deliveries/all/replay?"+all, "/deliveries/all/drop?"+all
 	}
@@ -161,7 +161,7 @@ func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, er
 		return nil, err
 	}
 	var tabs []callbackTab
-	for _, state := range []string{"", "dead", "waiting", "superseded", "delivered", "dropped"} {
+	for _, state := range []string{"", "failed", "waiting", "superseded", "delivered", "dropped"} {
 		link := "/deliveries?" + changed(f, "state", state, "after", "")
 		tab := callbackTab{State: state, Link: link, Count: -1, Current: state == f.Get("state")}
 		if n, counted := counts[state]; counted {
@@ -189,7 +189,7 @@ func (c *Console) callback(r *http.Request) (a answer, err error) {
 	page := callbackPage{
 		Callback: one, HasBills: c.Operator.Rollout != nil, Done: doneOf(r, decisions...),
 	}
-	page.MayDrop = page.State == "dead"
+	page.MayDrop = page.State == "failed"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
 	return show("callback", page)
 }

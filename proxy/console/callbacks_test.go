@@ -28,7 +28,7 @@ func TestCallbacksAreFiltered(t *testing.T) {
 		want  []string
 	}{
 		{"", all},
-		{"state=dead", []string{dead, other}},
+		{"state=failed", []string{dead, other}},
 		{"state=waiting", []string{waiting}},
 		{"state=delivered", []string{delivered}},
 		{"state=dropped", nil},
@@ -57,7 +57,7 @@ func TestCallbacksAreFiltered(t *testing.T) {
 	body := s.page("/deliveries")
 	s.has("the tabs", body, `Failed <span class="count bad">2</span>`, `Waiting <span class="count">1</span>`, "<h1>Callbacks</h1>")
 	s.hasNot("all callbacks", body, "/deliveries/all/")
-	s.has("the failed ones", s.page("/deliveries?state=dead&partner=Mint+Bakery"), `href="/deliveries/all/replay?partner=Mint&#43;Bakery&amp;state=dead"`)
+	s.has("the failed ones", s.page("/deliveries?state=failed&partner=Mint+Bakery"), `href="/deliveries/all/replay?partner=Mint&#43;Bakery&amp;state=failed"`)
 	if _, body := get(t, s, "/deliveries", "ko"); !strings.Contains(body, "<h1>콜백</h1>") {
 		t.Errorf("not in Korean:\n%s", body)
 	}

@@ -135,7 +135,7 @@ func (c *Console) callFilterOf(q url.Values) (f callFilter, problem string) {
 		f.Set(key, value)
 	}
 	without(f.Values)
-	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse(c.zone())); problem != "" {
+	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse(c.zone)); problem != "" {
 		clear(f.Values)
 	}
 	return f, problem

@@ -55,7 +55,8 @@ type Console struct {
 	ring   *ring
 	window *window
 	texts  texts
-	trying chan struct{} // holds one while the playground works
+	trying chan struct{}  // holds one while the playground works
+	zone   *time.Location // of times in browsers without scripts
 
 	lastReading atomic.Pointer[reading]
 }
@@ -74,14 +75,18 @@ func New(o Options) (*Console, error) {
 	if o.Operator == nil {
 		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
-	c := &Console{Options: o, ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1)}
+	c := &Console{
+		Options: o, zone: time.Local,
+		ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
+	}
 	c.Reloaded(nil)
 	var err error
 	if c.texts, err = readTexts(); err != nil {
 		return nil, err
 	}
 	c.site, err = pages.New(pages.Options{
-		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions, Zone: c.zone,
+		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions,
+		Zone:   func() *time.Location { return c.zone },
 		Access: o.Access, Logger: o.Logger, Version: o.Version, Demo: o.Demo,
 	})
 	if err != nil {

@@ -72,12 +72,9 @@ func (c *Console) change(r *http.Request, m operate.Move) (operate.Change, error
 	return ask(r, c.Operator.Move, m)
 }
 
-// stages are those that the page offers: shadow only if it can compare anything.
+// stages are those that the page offers.
 func (c *Console) stages() []rollout.Stage {
-	return slices.DeleteFunc(slices.Clone(rollout.Stages), func(s rollout.Stage) bool {
-		section := c.Config().Rollout
-		return s == rollout.StageShadow && section != nil && !section.Comparable()
-	})
+	return rollout.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
 }
 
 // Kinds are the kinds of the reasons against the change. The visitor confirms each.

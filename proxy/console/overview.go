@@ -136,12 +136,6 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {string(failed)}}.Encode()
 			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
 		}
-		if len(u.Unpaired) > 0 {
-			a.add(
-				false, "unpaired-"+u.Name, "/calls?"+url.Values{"upstream": {u.Name}}.Encode(),
-				"overview.unpaired_codes", u.Name, strings.Join(u.Unpaired, ", "),
-			)
-		}
 	}
 }
 
@@ -221,8 +215,8 @@ func (a *attentions) callbacks() operate.Counts {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
 	}
-	if dead := counts["dead"]; dead.Number > 0 {
-		a.add(true, "callbacks", "/deliveries?state=dead", "overview.callbacks_dead", atLeast(dead))
+	if dead := counts["failed"]; dead.Number > 0 {
+		a.add(true, "callbacks", "/deliveries?state=failed", "overview.callbacks_dead", atLeast(dead))
 	}
 	return counts
 }

@@ -40,13 +40,12 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 		call    *proxy.Finished
 		want    []string
 	}{
-		"nothing":        {Options{Ready: ready()}, nil, finished("x"), nil},
-		"not ready":      {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
-		"unpaired codes": {Options{Gateway: unpaired{}}, nil, nil, []string{"notice /calls?upstream=old The upstream old answered with codes that partners of the other form do not know: 9800, 9980. Add pairs to the table."}},
-		"breaker":        {Options{Gateway: openBreaker{at}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since "}},
-		"reload":         {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
-		"unknown":        {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
-		"failed":         {Options{}, nil, &proxy.Finished{At: time.Now(), Called: true, Reason: "reset"}, []string{"notice /calls?outcome=failed Calls that failed in the last 60 minutes: 1"}},
+		"nothing":   {Options{Ready: ready()}, nil, finished("x"), nil},
+		"not ready": {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
+		"breaker":   {Options{Gateway: openBreaker{at}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since "}},
+		"reload":    {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
+		"unknown":   {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
+		"failed":    {Options{}, nil, &proxy.Finished{At: time.Now(), Called: true, Reason: "reset"}, []string{"notice /calls?outcome=failed Calls that failed in the last 60 minutes: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +111,7 @@ func TestOverviewOfAStore(t *testing.T) {
 	want := []string{
 		"notice /partners The rollout has not begun",
 		"problem /bills Writes whose outcome is still unknown after the reads of the gateway: 1",
-		"problem /deliveries?state=dead Failed callbacks that wait for a decision: 2",
+		"problem /deliveries?state=failed Failed callbacks that wait for a decision: 2",
 	}
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("%q, want %q", got, want)
@@ -123,14 +122,6 @@ func TestOverviewOfAStore(t *testing.T) {
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("%q, want %q", got, want)
 	}
-}
-
-// unpaired is a gateway whose upstream answered with codes without a pair.
-type unpaired struct{}
-
-func (unpaired) Upstreams() []proxy.UpstreamStatus {
-	up := &config.Upstream{Name: "old", Form: "legacy", Address: config.Address{URL: &url.URL{Host: "127.0.0.1"}}}
-	return []proxy.UpstreamStatus{{Upstream: up, Breaker: "closed", Unpaired: []string{"9800", "9980"}}}
 }
 
 // openBreaker is a gateway whose upstream has an open breaker.

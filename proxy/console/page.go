@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"time"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
@@ -142,4 +141,3 @@ func (c *Console) partner(id any, element ...string) template.HTML {
 }
 
 // zone returns the zone of the times for browsers without scripts.
-func (c *Console) zone() *time.Location { return c.Config().Console.Zone.Location }

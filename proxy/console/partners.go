@@ -80,7 +80,7 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.Operator
 	q := r.URL.Query()
 	page := partnersPage{
-		Stages: rollout.Stages, Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
+		Stages: c.stages(), Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
 		Done: doneOf(r, "stop", "resume"),
 	}
 	if find := strings.TrimSpace(q.Get("partner")); find != "" {

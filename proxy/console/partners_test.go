@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
@@ -32,8 +33,13 @@ type rolloutDesk struct {
 
 func newRolloutDesk(t testing.TB) *rolloutDesk {
 	t.Helper()
+	return newRolloutDeskWith(t, "shared")
+}
+
+func newRolloutDeskWith(t testing.TB, bills config.Bills) *rolloutDesk {
+	t.Helper()
 	s := proxytest.Open(t, "memory:")
-	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
+	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, bills: "+string(bills)+", settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
 	must(t, err)
 	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
@@ -99,6 +105,9 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 	for _, stage := range rollout.Stages {
 		has(t, body, `id="stage-`+string(stage)+`"`, stage)
 	}
+	for _, target := range []string{"/partners", "/partners/default/set", "/waves/new"} {
+		lacks(t, newRolloutDeskWith(t, config.Separate).shows(target, 200), "shadow", target+" has the stage of shared bills")
+	}
 	lacks(t, d.shows("/partners?stage=shadow", 200, "All partners"), short, "the board shows a partner that the filter does not select")
 	d.shows("/partners?stage=nonsense", 400, "stage must be one of")
 	for find, to := range map[string]string{"hana <B>clinic</b>": "/partners/" + short, partner.ShortOf("other"): "/partners/" + partner.ShortOf("other")} {
@@ -131,7 +140,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 		d.sends("/partners/"+partner.ShortOf(key)+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners/"+partner.ShortOf(key)+"?done=next")
 	}
 	waiting := d.shows("/partners?ready=false&sort=-name", 200, "1 to 2 of 2 partners (51 in all)", `aria-sort="descending"><a href="/partners?ready=false&amp;sort=name">`,
-		"<summary>the settling period, a PASS</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10 %`, `<option value="false" selected>`)
+		"<summary>a PASS</summary>", "no read was compared yet in stage shadow", `<span class="tag warn">INCONCLUSIVE</span> for canary 10 %`, `<option value="false" selected>`)
 	if first := strings.Index(waiting, partner.ShortOf("key7")); first < 0 || first > strings.Index(waiting, partner.ShortOf("hana")) {
 		t.Error("the table is not sorted by name, the last first")
 	}
@@ -275,6 +284,10 @@ func TestMoveIsConfirmed(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
 	d.seen("hana", time.Minute)
+	d.prove("else")
+	d.Operator.Rollout.Counts().Add(partner.Of("else"), "bill.read", evidence.Comparison{
+		Class: evidence.Differs, Bill: "B", Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}},
+	})
 	at := "/partners/" + partner.ShortOf("hana")
 	free := url.Values{"from": {"old"}, "to": {"shadow"}}
 	d.shows(at+"/next", 200, "<code>old</code> → <code>shadow</code>", "Nothing blocks this change.", "Move to this stage")
@@ -286,15 +299,15 @@ func TestMoveIsConfirmed(t *testing.T) {
 	if body := d.sends(at+"/next", free, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") || d.stage("hana") != "shadow" {
 		t.Errorf("the same step again: %s %s", d.stage("hana"), body)
 	}
-	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10 %</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)
+	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10 %</code>", `name="force" value="money_elsewhere" required`, `name="force" value="verdict" required`)
 	blocked := url.Values{"from": {"shadow"}, "to": {"canary 10 %"}}
 	has(t, d.sends(at+"/next", blocked, http.StatusConflict, ""), "Nothing was changed: there are reasons against it.", "against reasons")
 	equal(t, d.stage("hana"), "shadow", "the stage")
-	blocked["force"] = []string{"true", "settling"} // each reason must be confirmed
+	blocked["force"] = []string{"true", "money_elsewhere"} // each reason must be confirmed
 	has(t, d.sends(at+"/next", blocked, http.StatusConflict, ""), "Nothing was changed: there are reasons against it.", "against a reason that was not confirmed")
-	blocked["force"] = []string{"settling", "verdict"}
+	blocked["force"] = []string{"money_elsewhere", "verdict"}
 	d.sends(at+"/next", blocked, http.StatusSeeOther, at+"?done=next")
-	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10 %"}, "to": {"canary 5 %"}, "force": {"settling", "verdict"}}, http.StatusSeeOther, at+"?done=set")
+	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10 %"}, "to": {"canary 5 %"}}, http.StatusSeeOther, at+"?done=set")
 	d.shows(at+"/set?stage=canary&percent=500", 200, "percent must be 0 to 100")
 	d.shows(at+"/set?stage=new&percent=10", 200, "<code>canary 5 %</code> → <code>new</code>")
 	d.sends(at+"/unset", url.Values{"from": {"canary 5 %"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")

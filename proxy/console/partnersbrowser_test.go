@@ -43,9 +43,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
 		t.Error("the change was sent without the confirmation")
 	}
-	for _, reason := range []string{"settling", "verdict"} {
-		p.Do("the box", chromedp.Click(chromedp.CSS("input[name=force][value="+reason+"]")))
-	}
+	p.Do("the box", chromedp.Click(chromedp.CSS("input[name=force][value=verdict]")))
 	click(p, "Move to this stage")
 	sees(p, "The stage was changed.")
 	sees(p, "canary 10 %")
@@ -59,7 +57,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	click(p, "Resume now")
 	sees(p, "Resumed: the stages apply again.")
 	p.Open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
-	equal(t, browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)), "anna canary 10 % forced settling verdict; anna shadow", "the history")
+	equal(t, browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)), "anna canary 10 % forced verdict; anna shadow", "the history")
 	p.Quiet("partners")
 }
 
@@ -67,9 +65,9 @@ type noUpstreams struct{}
 
 func (noUpstreams) Upstreams() []proxy.UpstreamStatus { return nil }
 
-// manyPartners starts a console with 120 invented partners in all stages, and returns its address and its operator. With exact, an exact
-// field of some of them differs.
-func manyPartners(t *testing.T, exact bool) (address string, o *operate.Operator) {
+// manyPartners starts a console with 120 invented partners in all stages of such bills, and returns its address and its operator. With exact, an
+// exact field of some of them differs.
+func manyPartners(t *testing.T, bills config.Bills, exact bool) (address string, o *operate.Operator) {
 	t.Helper()
 	key := func(i int) string { return fmt.Sprint("invented-", i) }
 	names := []string{"Hana Clinic", "한빛학원", "Paper Lantern Piano School", "서울 바른 치과의원", "Kim & Sons Heating", "달빛서점", "North Gate Physiotherapy Centre", "푸른들 유치원"}
@@ -77,9 +75,10 @@ func manyPartners(t *testing.T, exact bool) (address string, o *operate.Operator
 upstreams: {old: {form: legacy, url: "http://127.0.0.1:1"}, new: {form: v2, url: "http://127.0.0.1:2"}}
 route: {default: old}
 store: {url: "sqlite:unused.db"}
-rollout: {old: old, new: new, copy: true, settle: 1h}
+rollout: {old: old, new: new, bills: ` + string(bills) + `, settle: 1h}
 partners:
 `
+	stages := rollout.StagesWith(bills)
 	for i := range 110 { // the others have no name
 		text += fmt.Sprintf("  %s: {name: %q}\n", partner.ShortOf(key(i)), fmt.Sprint(names[i%len(names)], " ", 1+i/len(names)))
 	}
@@ -109,11 +108,11 @@ partners:
 		if exact && i%17 == 5 {
 			router.Counts().Add(id, "bill.read", evidence.Comparison{Class: evidence.Differs, Bill: "B", Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprIssuer", Kind: evidence.InCode}}})
 		}
-		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(id)}, Stage: rollout.Stages[i%5]}
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(id)}, Stage: stages[i%len(stages)]}
 		if m.By, m.Force = "anna", rollout.ReasonKinds; m.Stage == rollout.StageCanary {
 			m.Percent = new([]int{10, 25, 50}[i%3])
 		}
-		if i%5 != 0 {
+		if m.Stage != rollout.StageOld {
 			_, err = o.Move(t.Context(), m)
 		}
 		must(t, err)
@@ -129,7 +128,7 @@ partners:
 func TestManyPartnersInABrowser(t *testing.T) {
 	t.Parallel()
 	p := browser.NewTab(t)
-	admin, _ := manyPartners(t, true)
+	admin, _ := manyPartners(t, config.Separate, true)
 	for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
 		p.Use(l)
 		p.Open(admin + "/partners?lang=" + l.Language)

@@ -75,7 +75,7 @@ upstreams:
   new: {form: v2, url: %q, timeout: 5s}
 route: {default: old}
 failures: {explain: 1s}
-rollout: {old: old, new: new, copy: true}
+rollout: {old: old, new: new, bills: shared}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 partners:
@@ -158,7 +158,7 @@ func (s *site) fill() {
 	if status := s.send("v2", "resend", clinicKey, "BILL-0-v2-0123456789"); status != http.StatusBadGateway {
 		s.t.Fatalf("a write without an answer: %d", status)
 	}
-	s.await("/callbacks/counts?at_most=10", `"dead":{"number":2}`)
+	s.await("/callbacks/counts?at_most=10", `"failed":{"number":2}`)
 	s.await("/calls?outcome=unknown", `href="/calls/`) // a call ends after its answer
 }
 

@@ -10,14 +10,15 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// Without scripts, times are shown and read in the zone of the config. A name of a partner stays text.
-func TestTimesAreInTheZoneOfTheConfig(t *testing.T) {
+// Without scripts, times are shown and read in the zone of the process. A name of a partner stays text.
+func TestTimesAreInTheZoneOfTheProcess(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.UTC)
 	const seoul = `<time datetime="2026-11-22T00:30:00Z" title="2026-11-22T00:30:00Z">2026-11-22T09:30:00+09:00</time>`
 	c := newConsole(t, Options{
-		Config: configOf(proxytest.Config(t, testConfig+"console: {zone: Asia/Seoul}")), Gateway: openBreaker{at},
+		Config: configOf(proxytest.Config(t, testConfig)), Gateway: openBreaker{at},
 	})
+	c.zone = time.FixedZone("Asia/Seoul", 9*3600)
 	f := finished("one")
 	f.At = at
 	c.Finished(f)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -125,7 +126,7 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 // A Korean page has the texts of the rollout in Korean, with their values. An error stays as it is.
 func TestTextsOfTheRolloutInKorean(t *testing.T) {
 	t.Parallel()
-	d := newRolloutDesk(t)
+	d := newRolloutDeskWith(t, config.Separate)
 	d.seen("hana", time.Minute)
 	at := "/partners/" + partner.ShortOf("hana")
 	shows := func(path string, texts ...string) {
@@ -135,9 +136,8 @@ func TestTextsOfTheRolloutInKorean(t *testing.T) {
 			has(t, page, text, path)
 		}
 	}
-	shows(at+"/set?stage=canary&percent=10", "비교한 조회가 아직 없습니다")
 	shows(at+"/set?stage=new", "안정화 기간은 1h입니다", "(Hana &lt;b&gt;Clinic&lt;/b&gt;): canary로 새 백엔드에 만들어")
-	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") {
+	if _, page := get(t, d, at+"/set?stage=new", "en"); !strings.Contains(page, "and the settling period is 1h") || !strings.Contains(page, "wait until the settling period is over") {
 		t.Errorf("the English page has no English reason:\n%s", page)
 	}
 	if status, page := post(t, d, at+"/set", "stage=drained&from=old&to=drained&force=settling&force=verdict"); status != http.StatusSeeOther {

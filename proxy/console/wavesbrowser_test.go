@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
@@ -17,7 +18,7 @@ import (
 func TestWavesInABrowser(t *testing.T) {
 	t.Parallel()
 	p := browser.NewTab(t)
-	admin, o := manyPartners(t, false)
+	admin, o := manyPartners(t, config.Shared, false)
 	look := func(name string, paths ...string) {
 		t.Helper()
 		for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {

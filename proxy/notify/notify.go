@@ -148,7 +148,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	}
 	var unclear time.Time
 	if n.Rollout != nil {
-		unclear = n.Rollout.Settings().UnclearBefore(now)
+		unclear = rollout.UnclearBefore(now)
 	}
 	happened, failed := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
 	err = errors.Join(err, failed)

@@ -114,7 +114,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 	case b.Outcome == "":
 		return o.Store.ListBills(ctx, f)
 	}
-	return o.Store.UnknownOutcomes(ctx, f, store.OutcomeList(b.Outcome), o.Rollout.Settings().UnclearBefore(o.Now()))
+	return o.Store.UnknownOutcomes(ctx, f, store.OutcomeList(b.Outcome), rollout.UnclearBefore(o.Now()))
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {
@@ -122,11 +122,8 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 		Who: o.who(b.Partner), Bill: rollout.ShownBill(b.Bill), LedgerBill: ledgerBill(b.Owner),
 	}
 	if w := b.Write; w.Operation != "" {
-		switch {
-		case w.Next.Equal(store.AskedFor):
+		if w.Next.Equal(store.AskedFor) {
 			w.Next = o.Now()
-		case o.Rollout.Settings().Config.Unknown.For == 0: // the gateway reads nothing by itself
-			w.Next = time.Time{}
 		}
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,

@@ -87,7 +87,7 @@ func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.
 		}
 	}
 	filter = store.Filter{
-		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.ParseState(f.State),
+		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
 		Since: f.Since, Until: f.Until, After: f.After,
 	}
 	if f.Most != nil {
@@ -104,11 +104,11 @@ func refused(err error) error {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		return badRequest("%v", err)
 	case errors.Is(err, store.ErrNotFound):
-		return notFound("there is no callback with this id, or it was removed after callbacks.retention")
+		return notFound("there is no callback with this id, or it was removed, 400 days after its bill was over")
 	case errors.Is(err, store.ErrState):
 		return conflict("%v", err)
 	case errors.Is(err, store.ErrErased):
-		return conflict("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: " +
+		return conflict("the body of the callback was deleted, 7 days after its delivery: " +
 			"it cannot be delivered again")
 	}
 	return err
@@ -135,7 +135,7 @@ func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackP
 	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
 }
 
-// Counts are the numbers of callbacks by state: waiting, dead (failed) and superseded.
+// Counts are the numbers of callbacks by state: waiting, failed and superseded.
 type Counts map[string]Number
 
 // A Number is counted up to a bound.

@@ -11,8 +11,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// copied is a rollout whose new backend gets a copy of the bills of the old one, so that shadow can compare reads.
-var copied = strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1)
+// shared is a rollout whose backends see the same bills, so that shadow can compare reads.
+var shared = strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1)
 
 // steps makes the next step of a partner until there is none, and returns the stages.
 func (d *testOperator) steps(key string) (all []string) {
@@ -30,12 +30,14 @@ func (d *testOperator) steps(key string) (all []string) {
 }
 
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
+// With separate bills there is no stage shadow.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := operatorInMemory(t, copied)
+	d := operatorInMemory(t, shared)
 	want := []string{"shadow", "canary 10 %", "canary 25 %", "canary 50 %", "new", "drained"}
 	equal(t, d.steps("k"), want)
-	equal(t, operatorInMemory(t, separate).steps("k"), want[1:], "without a copy")
+	equal(t, operatorInMemory(t, separate).steps("k"), want[1:], "separate bills")
+	operatorInMemory(t, separate).denies(400, "POST", "/rollout/stage?force=<all>&by=anna&stage=shadow&partner=<k>", "with bills: separate there is no stage shadow: stage must be one of [old canary new drained]")
 	for percent, first := range map[int]string{0: "canary 10 %", 9: "canary 10 %", 10: "canary 25 %", 49: "canary 50 %", 50: "new", 100: "new"} {
 		d.change(fmt.Sprintf("/rollout/stage?force=<all>&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 		if got := d.steps("k"); got[0] != first || got[len(got)-1] != "drained" {

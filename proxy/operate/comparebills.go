@@ -2,9 +2,7 @@ package operate
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,10 +22,8 @@ type CompareBill func(
 // BillsToCompare are bills of a partner.
 type BillsToCompare struct {
 	PartnerRef
-	IDs   string `json:"ids,omitzero"`         // one on each line; "" for the ledger's, the newest first
-	After string `json:"after,omitzero"`       // of the ledger's: those that follow Next of another answer
-	Rate  int    `json:"rate,omitzero,string"` // the most bills per second
-	Limit        // of the answer; it can have fewer
+	IDs  string `json:"ids,omitzero"`         // one on each line
+	Rate int    `json:"rate,omitzero,string"` // the most bills per second
 }
 
 // ComparedBills are what a comparison of bills has shown.
@@ -37,8 +33,7 @@ type ComparedBills struct {
 	OldOnly int             `json:"old_only"`
 	NewOnly int             `json:"new_only"`
 	Fields  []ComparedField `json:"fields,omitempty"` // that differ: the first ten
-	Next    string          `json:"next,omitempty"`   // where to go on; "" if no bill is left
-	Left    int             `json:"left"`             // bills that follow
+	Left    int             `json:"left"`             // the last ones of the list, for another comparison
 	Stopped string          `json:"stopped,omitempty"`
 }
 
@@ -53,6 +48,7 @@ type ComparedField struct {
 
 const (
 	compareRate   = 100             // the highest Rate
+	compareMost   = 1000            // bills of a list
 	compareWithin = 3 * time.Second // after which an answer is given
 	compareFields = 10
 	refusedBills  = "refused" // the class of bills whose reads both backends refused
@@ -63,16 +59,18 @@ const (
 // after another, and one answer at a time on a gateway. It stops if a backend slows down: its breaker is open, or the
 // reads take longer on average than 99 % of the partners' calls in the last hours.
 func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
-	most, err := b.get()
-	if err != nil {
-		return c, err
-	}
+	bills := strings.Split(strings.TrimSpace(b.IDs), "\n")
 	id, err := o.named(ctx, b.Partner)
 	switch {
 	case err != nil:
 		return c, err
 	case id == "":
 		return c, badRequest("partner must be one partner")
+	case b.IDs == "" || len(bills) > compareMost:
+		return c, badRequest("ids must be 1 to %d bills, each on a line", compareMost)
+	case o.Rollout.Settings().Config.Bills == config.Separate:
+		return c, conflict("Nothing was read: with bills: separate each bill is at one backend, so there is nothing " +
+			"to compare.")
 	case b.Rate < 1 || b.Rate > compareRate:
 		return c, badRequest("rate must be 1 to %d bills per second, but is %d", compareRate, b.Rate)
 	case o.CompareBill == nil || o.Knows == nil || !o.Knows(id):
@@ -82,10 +80,6 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		return c, conflict("Nothing was read: this gateway compares bills for another request now. Try again.")
 	}
 	defer o.comparing.Unlock()
-	bills, left, err := o.toCompare(ctx, id, b, most)
-	if err != nil {
-		return c, err
-	}
 	var usual [2]store.Sums
 	if o.Store != nil {
 		usual, err = o.Store.BackendSums(ctx, o.Now().Add(-time.Hour).Truncate(time.Hour))
@@ -93,7 +87,7 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	if err != nil {
 		return c, err
 	}
-	c.Who, c.Left, c.Bills = o.who(id), left, map[string]int{}
+	c.Who, c.Left, c.Bills = o.who(id), len(bills), map[string]int{}
 	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
 	defer tick.Stop()
 	var took [2]time.Duration
@@ -102,16 +96,14 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		if c.Stopped = o.slow(usual, took, n, over || n >= compareFew); c.Stopped != "" || over {
 			break
 		}
-		result, times := o.CompareBill(ctx, id, bills[n].Bill)
+		bill := strings.TrimSpace(bills[n])
+		result, times := o.CompareBill(ctx, id, bill)
 		if ctx.Err() != nil { // this one was not counted
 			break
 		}
 		took[0], took[1] = took[0]+times[0], took[1]+times[1]
-		c.add(result, bills[n].Bill)
+		c.add(result, bill)
 		c.Left--
-		if c.Next = ""; b.IDs == "" && c.Left > 0 {
-			c.Next = placeText(bills[n])
-		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -133,46 +125,6 @@ func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int, timed
 		}
 	}
 	return ""
-}
-
-// toCompare returns the bills to compare, and their number with those that follow.
-func (o *Operator) toCompare(
-	ctx context.Context, id partner.ID, b BillsToCompare, most int,
-) (bills []store.LedgerPlace, all int, err error) {
-	if b.IDs != "" {
-		for line := range strings.SplitSeq(strings.TrimSpace(b.IDs), "\n") {
-			bills = append(bills, store.LedgerPlace{Bill: strings.TrimSpace(line)})
-		}
-		if len(bills) > most || b.After != "" {
-			return nil, 0, badRequest("give at most %d ids, and no after", most)
-		}
-		return bills, len(bills), nil
-	}
-	after, ok := placeOf(b.After)
-	switch {
-	case !ok:
-		return nil, 0, badRequest("after must be the next of the answer before")
-	case o.Store == nil || o.Rollout.Settings().Config.Bills == config.Shared:
-		return nil, 0, conflict("Nothing was read: with bills: shared, or without a store, there is no ledger. Give " +
-			"the ids of bills.")
-	}
-	bills, all, err = o.Store.NewestBills(ctx, id, after, min(most, compareRate*int(compareWithin/time.Second)))
-	return bills, all, err
-}
-
-// placeText is a place among the bills as one word.
-func placeText(p store.LedgerPlace) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.At.UnixMilli(), p.Bill))
-}
-
-func placeOf(text string) (p store.LedgerPlace, ok bool) {
-	if text == "" {
-		return p, true
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(text)
-	at, bill, _ := strings.Cut(string(plain), " ")
-	ms, wrong := strconv.ParseInt(at, 10, 64)
-	return store.LedgerPlace{At: time.UnixMilli(ms), Bill: bill}, err == nil && wrong == nil && bill != ""
 }
 
 // add adds the comparison of a bill.

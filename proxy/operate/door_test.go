@@ -87,7 +87,7 @@ func TestRefusalInJSON(t *testing.T) {
 // The audit log has pages in both orders: after the revision of an entry come those that follow it.
 func TestAuditHasPages(t *testing.T) {
 	t.Parallel()
-	d := operatorInMemory(t, copied)
+	d := operatorInMemory(t, shared)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
 		d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))

@@ -26,7 +26,7 @@ func TestGauges(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d"} {
 		d.seen(key, time.Hour)
 	}
-	for target, n := range map[string]string{"a": "shadow", "b": "canary&percent=5", "unseen": "old"} {
+	for target, n := range map[string]string{"a": "new", "b": "canary&percent=5", "unseen": "old"} {
 		d.change("/rollout/stage?by=a&force=<all>&partner=" + hash(target) + "&stage=" + n)
 	}
 	d.proves("a")
@@ -37,7 +37,7 @@ func TestGauges(t *testing.T) {
 	must(t, d.Router.SetGauges(ctx))
 	equal(t, answers[operate.Status](d, "GET", "/rollout").Failing, 1)
 	for name, want := range map[string]map[string]float64{
-		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
+		"billbridge_rollout_partners": {"old": 3, "shadow": 0, "canary": 1, "new": 1, "drained": 0},
 		"billbridge_rollout_verdicts": {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 1},
 	} {
 		got := map[string]float64{}

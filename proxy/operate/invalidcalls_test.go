@@ -16,7 +16,7 @@ const invalidCalls = `
 400 POST /rollout/stage?partner=<k>&stage=new&by=                      | by must not be empty
 400 POST /rollout/stage?partner=<k>&stage=new&by=a%0Ab                 | printable characters
 400 POST /rollout/stage?partner=<k>&stage=new&by=%FF                   | by must be UTF-8
-400 POST /rollout/stage?partner=<k>&by=a | stage must be one of [old shadow canary new drained], or default, but is ""
+400 POST /rollout/stage?partner=<k>&by=a | stage must be one of [old canary new drained], or default, but is ""
 400 POST /rollout/stage?partner=<k>&by=a&stage=                        | stage must not be empty
 400 POST /rollout/stage?partner=<k>&by=a&stage=New                     | but is "New"
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&stage=old           | stage is given more than once

@@ -34,7 +34,7 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			// Meant for the stage before: a second request for the same step, and reasons against that step.
 			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next}, "others change the stage"},
 			{"/rollout/stage?partner=<k>&stage=old&by=kim", forcedMove(&fifty), "others change the stage"},
-			{"/rollout/stage?partner=default&stage=shadow&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
+			{"/rollout/stage?partner=default&stage=old&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
 			{"/rollout/stage?partner=<k>&stage=canary&percent=5&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
 		} {
 			opened := proxytest.Open(t, at)

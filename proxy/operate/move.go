@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -81,7 +82,6 @@ type Change struct {
 	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
-	Effect  *Effect       `json:"effect,omitempty"` // of canary
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
 	Subject string                   `json:"subject,omitempty"`
@@ -111,7 +111,7 @@ func either[S ~string](states []S) string {
 // InWords returns a stage and its percentage, if it has one, or the state of a callback or a wave, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
-		return strings.ReplaceAll(store.State(stage).Word(), "_", " ")
+		return strings.ReplaceAll(stage, "_", " ")
 	}
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }
@@ -195,10 +195,13 @@ const Next = "next"
 const Unset rollout.Stage = Default
 
 // position returns the stage that is wanted.
-func (m Move) position() (p rollout.Position, err error) {
+func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
+	stages := rollout.StagesWith(bills)
 	switch canary := m.Stage == rollout.StageCanary; {
-	case !slices.Contains(rollout.Stages, m.Stage):
-		return p, badRequest("stage must be one of %v, or default, but is %q", rollout.Stages, m.Stage)
+	case m.Stage == rollout.StageShadow && bills == config.Separate:
+		return p, badRequest("with bills: separate there is no stage shadow: stage must be one of %v", stages)
+	case !slices.Contains(stages, m.Stage):
+		return p, badRequest("stage must be one of %v, or default, but is %q", stages, m.Stage)
 	case canary != (m.Percent != nil):
 		return p, badRequest("percent is required with stage canary, and not allowed with other stages")
 	case canary && (*m.Percent < 0 || *m.Percent > 100):
@@ -230,13 +233,14 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err != nil {
 		return c, err
 	}
+	bills := o.Rollout.Settings().Config.Bills
 	var own rollout.Position // the stage that the partner has of its own afterwards
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
 		err = badRequest("partner cannot be default here: set the default to a stage")
 	case m.Stage == Unset && m.Do != Next && m.Percent == nil: // own stays empty
 	case given, m.Do != Next:
-		own, err = m.position()
+		own, err = m.position(bills)
 	}
 	if err != nil {
 		return c, err
@@ -254,7 +258,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	move := rollout.Move{Partner: partner, From: at.position(), To: own}
 	switch {
 	case m.Do == Next:
-		to, more := move.From.Next(o.Rollout.Settings().Config.Comparable())
+		to, more := move.From.Next(bills)
 		switch {
 		case !more:
 			return c, conflict("Not changed: the stage is %s, which is the last one.", move.From)
@@ -285,11 +289,7 @@ func (o *Operator) move(
 	c.about(o, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
-	c.Effect = o.effect(ctx, decided, m)
-	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
-		c.Warning = evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New])
-	}
-	if own.Stage != "" && m.Partner != "" && c.Warning.Kind == "" {
+	if own.Stage != "" && m.Partner != "" {
 		switch _, err := o.Store.FirstSeen(ctx, m.Partner); {
 		case errors.Is(err, store.ErrNotFound):
 			c.Warning = evidence.Say("never_seen", partner.Label(c.Partner, c.Name))

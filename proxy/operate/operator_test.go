@@ -230,7 +230,7 @@ func TestStatusHasPages(t *testing.T) {
 		case 1:
 			d.owns(key, "legacy", 1, 0, 0)
 		default:
-			must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.ID(hash(key)), To: "shadow", By: "kim", At: time.Now()}))
+			must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.ID(hash(key)), To: "canary", By: "kim", At: time.Now()}))
 		}
 	}
 	slices.Sort(want)
@@ -261,7 +261,7 @@ func TestStatusHasPages(t *testing.T) {
 
 var (
 	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
+	lacks        = proxytest.Lacks
 	gives, fails = proxytest.Gives, proxytest.Fails
 )
 

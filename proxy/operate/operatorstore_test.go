@@ -82,7 +82,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
-	for _, target := range []string{"stage?stage=new&partner=<k:12>", "stage?stage=new&force=<all>&partner=<young>", "stage?stage=shadow&partner=default", "restored", "stop?force=<all>"} {
+	for _, target := range []string{"stage?stage=new&partner=<k:12>", "stage?stage=new&force=<all>&partner=<young>", "stage?stage=old&partner=default", "restored", "stop?force=<all>"} {
 		if path, query, cut := strings.Cut(target, "?"); cut {
 			target = path + "?by=a&" + query
 		} else {

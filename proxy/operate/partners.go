@@ -76,10 +76,9 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 	if t.Last == nil || n.Last.After(*t.Last) {
 		t.Last = known(n.Last)
 	}
-	for _, bills := range n.Recent.InLastDay(now) {
-		t.Bills += bills
-	}
-	t.AtNew += n.RecentNew.InLastDay(now)[evidence.OtherMerchants]
+	bills := n.Recent.InLastDay(now)
+	t.Bills += bills[evidence.Old] + bills[evidence.New]
+	t.AtNew += bills[evidence.New]
 }
 
 // partnerColumns are the columns that partners can be sorted by.
@@ -216,7 +215,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]}
 		move := rollout.Move{Partner: one.ID, From: one.position()}
 		var more bool
-		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {
+		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Bills); more {
 			reasons := facts.Against(move)
 			row.Step = Step{
 				setting(move.To),

@@ -35,7 +35,7 @@ var fine = evidence.End{Code: "0000", Succeeded: true}
 // laterStages are changes of the stage of a partner: what bills is in the config, the two stages, and what was counted, in words
 // of counted. The line below a row is the reason against it.
 const laterStages = `
-old to shadow                          | separate             | old shadow                          |
+old to shadow                          | shared               | old shadow                          |
 old to canary                          | separate             | old canary&percent=5                |
 where all was absent                   | separate             | old canary&percent=5                | absent:500
 after a FAIL                           | separate             | old canary&percent=5                | wrong
@@ -47,18 +47,15 @@ after a FAIL of its calls              | separate             | old canary&perce
 after a few calls                      | separate             | old canary&percent=5                | fine:3
 of the same bills                      | shared               | old canary&percent=5                |
   no read was compared yet in stage shadow
-shadow to canary                       | separate             | shadow canary&percent=5             |
-shadow to canary, with a copy          | separate, copy: true | shadow canary&percent=5             |
+shadow to canary                       | shared               | shadow canary&percent=5             |
   no read was compared yet in stage shadow
-old to canary, with a copy             | separate, copy: true | old canary&percent=5                |
-  no read was compared yet in stage shadow
-shadow to canary of none               | separate             | shadow canary&percent=0             |
+old to canary of none                  | separate             | old canary&percent=0                |
 canary of none to canary of all        | shared               | canary&percent=0 canary&percent=100 |
   no read was compared yet in stage shadow
 where all is there                     | shared               | shadow canary&percent=5             | same:100
 too few                                | shared               | shadow canary&percent=5             | same:99
   bill.read by shadow is INCONCLUSIVE, comparisons: 99, at least 100 are needed
-where nothing was there                | separate, copy: true | shadow canary&percent=5             | absent:500
+where nothing was there                | shared               | shadow canary&percent=5             | absent:500
   bill.read by shadow is INCONCLUSIVE, comparisons: 0, at least 100 are needed
 shadow to new                          | shared               | shadow new                          | same:100
   no bill was created at the new backend by canary and read back yet

@@ -96,7 +96,7 @@ func TestReportHasDecisions(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, separate)
 	d.Version = "billbridge 1.2.3"
-	for _, target := range []string{"stage?stage=shadow&partner=<k>", "stage?stage=shadow&partner=<other>", "stage?stage=shadow&partner=default", "stop?", "reset?partner=<k>"} {
+	for _, target := range []string{"stage?stage=old&partner=<k>", "stage?stage=old&partner=<other>", "stage?stage=old&partner=default", "stop?", "reset?partner=<k>"} {
 		d.change("/rollout/" + target + "&by=anna")
 	}
 	must(t, d.Record(store.Change{Action: store.SignedIn, By: "ben"}))

@@ -21,9 +21,9 @@ const (
 
 const readFails = "a bill of a write with an unknown outcome cannot be read; the gateway tries again"
 
-// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at times of
-// rollout.unknown, and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose key no
-// gateway knows is read when the partner has called.
+// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at the times of
+// [rollout.Settings.NextRead], and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose
+// key no gateway knows is read when the partner has called.
 func (o *Operator) RunReads(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil || o.ReadBill == nil {
 		return
@@ -58,7 +58,7 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 func (o *Operator) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for {
-		partners, err := o.Store.DueReads(ctx, o.Rollout.Settings().ReadsDue(o.Now()))
+		partners, err := o.Store.DueReads(ctx, o.Now())
 		partners = slices.DeleteFunc(partners, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
 		if err != nil || len(partners) == 0 {
 			return err
@@ -72,9 +72,9 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 				o.Logger.Error(readFails, "error", err.Error())
 			}
 			if read {
-				select { // rollout.unknown.rate
+				select {
 				case <-ctx.Done():
-				case <-time.After(time.Second / time.Duration(o.Rollout.Settings().Config.Unknown.Rate)):
+				case <-time.After(time.Second / time.Duration(o.Rollout.Settings().Config.UnknownRate)):
 				}
 			}
 			ended[id] = !read
@@ -89,7 +89,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	settings := o.Rollout.Settings()
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(within, id, settings.ReadsDue(o.Now()), o.Now())
+	w, due, err := o.Store.ClaimRead(within, id, o.Now(), o.Now())
 	if err != nil || !due {
 		return false, err
 	}
@@ -122,7 +122,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
-// rollout.unknown.rate bounds the reads. [Operator.Reads] shows how far they are.
+// UnknownRate bounds the reads. [Operator.Reads] shows how far they are.
 func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
 		return Reads{}, err
@@ -152,7 +152,7 @@ func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err != nil {
 		return Reads{}, err
 	}
-	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Rollout.Settings().ReadsDue(o.Now()))
+	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Now())
 	return Reads{n.All, n.Due}, err
 }
 

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -40,66 +42,23 @@ func (d *testOperator) noAnswer(bill, merchant string) {
 }
 
 // A bill that gives no clear answer is read 64 s, 5, 15 and 60 minutes after the write, and then daily for
-// rollout.unknown.for. Before 63 s a read resolves nothing, since the write may be under way.
+// a week. Before 63 s a read resolves nothing, since the write may be under way.
 func TestTimesOfReads(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]string{
-		"":                      "2m 5m 15m 1h0m 25h0m 49h0m 73h0m 97h0m 121h0m 145h0m",
-		", unknown: {for: 20m}": "2m 5m 15m",
-		", unknown: {for: 0s}":  "",
-	} {
-		d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh"+key, 1))
-		reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
-		d.noAnswer("B1", "shop")
-		var at []string
-		for minute := range 9 * 24 * 60 {
-			d.later.Store(int64(time.Duration(minute) * time.Minute))
-			if must(t, d.ReadDue(t.Context())); len(*reads) > len(at) {
-				_, after, _ := strings.Cut((*reads)[len(at)], " at legacy as member/shop after ")
-				at = append(at, strings.TrimSuffix(after, "0s"))
-			}
-		}
-		if got := strings.Join(at, " "); got != want || len(at) != len(*reads) {
-			t.Errorf("%q: %s, want %s", key, got, want)
+	const want = "2m 5m 15m 1h0m 25h0m 49h0m 73h0m 97h0m 121h0m 145h0m"
+	d := operatorInMemory(t, separate)
+	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	d.noAnswer("B1", "shop")
+	var at []string
+	for minute := range 9 * 24 * 60 {
+		d.later.Store(int64(time.Duration(minute) * time.Minute))
+		if must(t, d.ReadDue(t.Context())); len(*reads) > len(at) {
+			_, after, _ := strings.Cut((*reads)[len(at)], " at legacy as member/shop after ")
+			at = append(at, strings.TrimSuffix(after, "0s"))
 		}
 	}
-}
-
-// With rollout.unknown.for: 0 nothing is read by itself, whatever an earlier version or an earlier config has planned. An operator can
-// still ask for the reads.
-func TestWithoutOwnReadsOnlyAnOperatorReads(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	for _, next := range []time.Time{time.UnixMilli(0), noon.Add(time.Minute)} { // as a migration and a longer time left it
-		d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh, unknown: {for: 0s}", 1))
-		reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
-		must(t, d.store.Prove(ctx, partner.Of("one")))
-		must(t, d.store.RecordUnknown(ctx, store.UnknownWrite{
-			Partner: partner.Of("one"), Bill: "B1", Operation: "bill.cancel", Upstream: "legacy", At: noon, Next: next, Read: store.Reading{Finding: rollout.NotAsked},
-		}))
-		d.later.Store(int64(48 * time.Hour))
-		planned := func(due int, at bool) {
-			t.Helper()
-			n, err := d.Reads(ctx, operate.PartnerRef{})
-			list, wrong := d.Bills(ctx, operate.BillFilter{Outcome: "unknown"})
-			if err != nil || wrong != nil || n != (operate.Reads{Unknown: 1, Due: due}) || at != (list.Bills[0].Write.NextRead != nil) {
-				t.Errorf("%+v %+v, %v, %v", n, list.Bills[0].Write, err, wrong)
-			}
-			if at && !list.Bills[0].Write.NextRead.Equal(d.Now()) {
-				t.Errorf("the next read is at %s", list.Bills[0].Write.NextRead)
-			}
-		}
-		must(t, d.ReadDue(ctx))
-		if planned(0, false); len(*reads) != 0 {
-			t.Errorf("read by itself: %q", *reads)
-		}
-		works(t)(d.ReadAll(ctx, operate.PartnerRef{}))
-		planned(1, true)
-		must(t, d.ReadDue(ctx))
-		must(t, d.ReadDue(ctx))
-		if planned(0, false); len(*reads) != 1 {
-			t.Errorf("an operator has asked for one read: %q", *reads)
-		}
+	if got := strings.Join(at, " "); got != want || len(at) != len(*reads) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -214,7 +173,7 @@ func TestReadsThatFail(t *testing.T) {
 // A partner with many due reads does not hold up one whose read becomes due meanwhile.
 func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
 	t.Parallel()
-	d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh, unknown: {rate: 100}", 1))
+	d := operatorInMemory(t, separate+proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 100 }))
 	due := func(key, bill string) {
 		must(t, d.store.Prove(t.Context(), partner.Of(key)))
 		must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{

@@ -20,7 +20,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
 	registry, now := prometheus.NewRegistry(), noon
-	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
+	r, err := rollout.New(ctx, parse(t, shared), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	must(t, err)
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
 	must(t, s.Prove(ctx, partner.Of("a")))

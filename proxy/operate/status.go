@@ -17,7 +17,6 @@ type Status struct {
 	Old   string `json:"old"` // the two upstreams
 	New   string `json:"new"`
 	Bills string `json:"bills"`
-	Split string `json:"split"` // what canary takes a percentage of
 	// the settling period: how long a partner must have been seen before it leaves the old backend
 	Settle  string    `json:"settle"`
 	Stopped *Declared `json:"stopped,omitempty"`
@@ -63,7 +62,6 @@ type StageSetting struct {
 	By      string        `json:"by,omitempty"`
 	At      *time.Time    `json:"at,omitempty"`
 	Forced  bool          `json:"forced,omitempty"`
-	Effect  *Effect       `json:"effect,omitempty"` // of canary
 }
 
 // position is the same as a position.
@@ -115,7 +113,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	s := o.Rollout.Settings()
 	answer = Status{
 		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
-		Bills: string(s.Config.Bills), Split: string(s.Config.Split),
+		Bills:  string(s.Config.Bills),
 		Settle: s.Config.Settle.String(), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
 	}
 	decided, err := o.decided(ctx)
@@ -131,7 +129,6 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 		return Status{}, err
 	}
 	answer.Default = o.stages(decided)[""]
-	answer.Default.Effect = o.effect(ctx, decided, rollout.Move{To: answer.Default.position()})
 	in := store.AllPartners.Of(only)
 	if only == "" {
 		if in, answer.Next, err = o.page(ctx, after, limit); err != nil {
@@ -215,22 +212,7 @@ func (o *Operator) partnerStatuses(
 		}
 	}
 	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
-	all = o.statuses(o.stages(decided), facts, only, in, seen, bills)
-	isCanary := func(p PartnerStatus) bool { return p.Stage == rollout.StageCanary }
-	if !slices.ContainsFunc(all, isCanary) {
-		return all, uncounted, nil
-	}
-	counts, known := o.countsFor(ctx, in) // once: there may be thousands of partners
-	byPartner := map[partner.ID][]evidence.Count{}
-	for _, c := range counts {
-		byPartner[c.Partner] = append(byPartner[c.Partner], c)
-	}
-	for i := range all {
-		if one := &all[i]; known && isCanary(*one) {
-			one.Effect = o.estimate(decided, rollout.Move{Partner: one.ID, To: one.position()}, byPartner[one.ID])
-		}
-	}
-	return all, uncounted, nil
+	return o.statuses(o.stages(decided), facts, only, in, seen, bills), uncounted, nil
 }
 
 // statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing

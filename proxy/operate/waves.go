@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/rollout/wave"
@@ -103,7 +104,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 		return info, err
 	}
 	settings := o.Rollout.Settings()
-	if err := w.Complete(settings.Config.Comparable()); err != nil {
+	if err := w.Complete(settings.Config.Bills == config.Shared); err != nil {
 		return info, badRequest("%s", err)
 	}
 	decided, err := o.Store.Rollout(ctx)

@@ -26,6 +26,9 @@ func ParseConfig(text string) (*config.Config, error) {
 	if err == nil && !strings.Contains(text, "language:") {
 		c.Failures.Language = config.English
 	}
+	if err == nil {
+		tune(c, text)
+	}
 	return c, err
 }
 

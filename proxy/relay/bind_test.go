@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -17,7 +18,7 @@ import (
 func TestLastDayOfARequestIsCapped(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	s := newTestRelay(t, setup{now: c.now, callbacks: ", retention: 240h"})
+	s := newTestRelay(t, setup{now: c.now, callbacks: tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour })})
 	until := func(expiry string) time.Time {
 		t.Helper()
 		a := asked("v2", "https://partner.example.com/paid")

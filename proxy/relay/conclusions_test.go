@@ -95,7 +95,7 @@ func learns(t *testing.T, of receiver, form translate.Form, through bool) (learn
 		})
 		address, sends := "https://partner.example.com/", http.RoundTripper(partner)
 		if through {
-			s := newTestRelay(t, setup{form: backend, callbacks: ", jitter: 0"})
+			s := newTestRelay(t, setup{form: backend})
 			s.Carry(partner)
 			path := s.bind(asked(form, address))
 			address = "https://bridge.example.com" + path

@@ -67,9 +67,9 @@ func (r *Relay) sweep(ctx context.Context) {
 	for {
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
 			keep := r.current.Load().callbacks
-			n, err := r.store.Sweep(ctx, clock.StoreTime, time.Duration(keep.Retention))
+			n, err := r.store.Sweep(ctx, clock.StoreTime, keep.Retention)
 			r.swept(ctx, "removal of old callbacks and addresses", n, err)
-			n, err = r.store.SweepBodies(ctx, clock.StoreTime, time.Duration(keep.KeepBodies))
+			n, err = r.store.SweepBodies(ctx, clock.StoreTime, keep.KeepBodies)
 			r.swept(ctx, "removal of bodies of delivered callbacks", n, err)
 			n, err = r.store.Hasten(ctx, r.now(), longestGap(keep))
 			r.swept(ctx, "next attempts that a wrong clock has set", n, err)
@@ -85,7 +85,7 @@ func (r *Relay) sweep(ctx context.Context) {
 // longestGap is the longest time between two attempts.
 func longestGap(c *config.Callbacks) time.Duration {
 	gap := time.Duration(slices.Max(c.Schedule))
-	return max(gap+time.Duration(float64(c.Jitter)*float64(gap)), longestWait)
+	return max(gap+time.Duration(c.Jitter*float64(gap)), longestWait)
 }
 
 // swept logs how a part of a sweep ended, unless it did nothing.
@@ -354,7 +354,7 @@ func (s *settings) nextState(before int, e end) (store.State, time.Time) {
 		return store.Dead, time.Time{}
 	}
 	gap := time.Duration(s.callbacks.Schedule[made])
-	spread := float64(s.callbacks.Jitter) * (2*rand.Float64() - 1)
+	spread := s.callbacks.Jitter * (2*rand.Float64() - 1)
 	gap += time.Duration(spread * float64(gap))
 	return store.Waiting, e.At.Add(max(gap, e.after))
 }

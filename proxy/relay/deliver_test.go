@@ -154,7 +154,7 @@ func TestR31_RetryAfter(t *testing.T) {
 	const gap = 10 * time.Minute
 	check := func(status int, given string, want time.Duration) {
 		t.Helper()
-		s, clock := waiting(t, "v2", ", schedule: [0s, 10m, 10m], jitter: 0")
+		s, clock := waiting(t, "v2", ", schedule: [0s, 10m, 10m]")
 		s.Carry(always(status, "", "Retry-After", given))
 		s.round()
 		equal(t, s.only().Next.Sub(clock.now()), want, status, given)

@@ -45,7 +45,8 @@ var documented = map[translate.Form]string{"v2": `{"code":"0000"}`, "legacy": `{
 type setup struct {
 	form      translate.Form // the upstream's; if empty, v2
 	public    string         // public_url; if empty, https://bridge.example.com
-	callbacks string         // more keys of the section, each with a comma before it
+	callbacks string         // more keys of the section, each with a comma before it; or tuned
+	jitter    bool           // as a config has it; otherwise none
 	top       string         // more lines of the config
 	store     string         // URL; if empty, one in memory
 	now       func() time.Time
@@ -62,8 +63,17 @@ func (s setup) config(t testing.TB) *config.Config {
 	if s.public == "" {
 		s.public = "https://bridge.example.com"
 	}
-	return proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: %q%s}\n%s\n",
+	c := proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: %q%s}\n%s\n",
 		s.form, s.public, s.callbacks, s.top))
+	if !s.jitter {
+		c.Callbacks.Jitter = 0
+	}
+	return c
+}
+
+// tuned is [proxytest.Tuned] for the section callbacks.
+func tuned(change func(*config.Callbacks)) string {
+	return proxytest.Tuned(func(c *config.Config) { change(c.Callbacks) })
 }
 
 // A testRelay is a relay with its store, its clock and its partners.

@@ -116,7 +116,7 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 		return false, err
 	}
 	shown, result, next := Shown{}, elsewhere, s.nextLook(l.Created, at)
-	if at.After(l.Created.Add(time.Duration(s.callbacks.Retention) / 2)) { // long before its callbacks are removed
+	if at.After(l.Created.Add(s.callbacks.Retention / 2)) { // long before its callbacks are removed
 		return true, r.store.EndLook(ctx, l, time.Time{})
 	}
 	if err != nil || owner.Upstream == l.Upstream || owner.OfOther(l.Merchant) {
@@ -219,7 +219,7 @@ func (r *Relay) make(ctx context.Context, s *settings, a store.Address, shown Sh
 		}
 	}
 	c.ID = store.MadePrefix + random()
-	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(s.callbacks.Window))
+	fresh, ended, err := r.store.Accept(ctx, c, s.callbacks.Window)
 	if err != nil || !fresh {
 		return "", "", err
 	}
@@ -233,7 +233,7 @@ func (s *settings) nextLook(created, now time.Time) time.Time {
 	if s.callbacks.Reconcile == nil { // if it is switched on, the bill is read
 		return now
 	}
-	return now.Add(max(time.Duration(s.callbacks.Reconcile.Every), now.Sub(created)/4))
+	return now.Add(max(s.callbacks.Reconcile.Every, now.Sub(created)/4))
 }
 
 // later are the states after which a callback with a state is no news, the state among them. Of an unknown one these

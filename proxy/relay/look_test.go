@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -36,7 +37,9 @@ func newLooking(t *testing.T, deliver bool, more string) *looking {
 	clock := newClock()
 	l := &looking{clock: clock, state: "W", while: func() {}}
 	l.testRelay = newTestRelay(t, setup{
-		callbacks: fmt.Sprintf(", jitter: 0, schedule: [0s], window: 1h, reconcile: {after: 30m, every: 6h, rate: 100/s, deliver: %v}%s", deliver, more), now: clock.now,
+		callbacks: fmt.Sprintf(", schedule: [0s], reconcile: {after: 30m, deliver: %v}%s", deliver, more) + tuned(func(c *config.Callbacks) {
+			c.Window, c.Reconcile.Rate = time.Hour, 100
+		}), now: clock.now,
 	})
 	l.body = func(state string) string { return notice("v2", key, bill, `,"apprState":"`+state+`"`) }
 	l.Carry(l.partner())
@@ -246,7 +249,7 @@ func TestReconcileIsRemovedAfterAMadeCallback(t *testing.T) {
 	l.after(6 * time.Hour)
 	l.after(30 * time.Minute)
 	equal(t, strings.Join(l.got, " "), "F", "made")
-	l.Use(setup{callbacks: ", jitter: 0, schedule: [0s], window: 1h"}.config(t))
+	l.Use(setup{callbacks: ", schedule: [0s]" + tuned(func(c *config.Callbacks) { c.Window = time.Hour })}.config(t))
 	l.Carry(l.partner())
 	for _, state := range []string{"F", "C", "NEWSTATE", "C"} {
 		l.own(state)
@@ -318,7 +321,7 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	l.after(6 * time.Hour)
 	equal(t, l.reads, 1)
 
-	l = newLooking(t, true, ", retention: 240h")
+	l = newLooking(t, true, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
 	l.after(120 * time.Hour)
 	equal(t, l.reads, 1)
 	l.state = "F"
@@ -347,7 +350,7 @@ func TestReloadOfReconcile(t *testing.T) {
 	l := newLooking(t, false, "")
 	l.state = "F"
 	l.after(6 * time.Hour)
-	l.Use(setup{callbacks: ", reconcile: {after: 2h, rate: 100}"}.config(t))
+	l.Use(setup{callbacks: ", reconcile: {after: 2h}" + tuned(func(c *config.Callbacks) { c.Reconcile.Rate = 100 })}.config(t))
 	l.after(30 * time.Minute)
 	equal(t, l.reads, 2)
 	equal(t, l.missing(), "")

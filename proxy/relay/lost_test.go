@@ -133,27 +133,14 @@ func TestFirstKeyKeepsSealedAddresses(t *testing.T) {
 	})
 }
 
-// ofEarlierVersion is an address without a seal.
-const ofEarlierVersion = "/callback/00112233445566778899aabbccddeeff"
-
-// Addresses of earlier versions, which backends have stored, are received as before.
-func TestAddressesOfEarlierVersionsWork(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, storeKey)
-		works(t)(s.store.Bind(t.Context(), store.Address{
-			ID: strings.TrimPrefix(ofEarlierVersion, "/callback/"), Upstream: "up", Operation: "bill.create", Partner: partner.Of(key), Bill: bill,
-			Form: "v2", URL: "https://partner.example.com/", Created: time.Now(),
-		}))
-		s.accept(ofEarlierVersion, inLegacy)
-	})
-}
+// ofAnotherKey is an address that the store has not sealed.
+const ofAnotherKey = "/callback/00112233445566778899aabbccddeeff"
 
 // If nothing shows where callbacks to a lost address belong, an operator decides: the callback is delivered when the backend sends it
 // again, but only one with the key of the chosen partner.
 func TestAnOperatorAssignsALostAddress(t *testing.T) {
 	t.Parallel()
-	for upstream, name := range map[string]string{"up": "sealed", "none": "of an earlier version"} {
+	for upstream, name := range map[string]string{"up": "sealed", "none": "sealed by another key"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxytest.Each(t, func(t *testing.T, at string) {
@@ -163,7 +150,7 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
 				s.lose(path)
 				if upstream == "none" {
-					path = ofEarlierVersion
+					path = ofAnotherKey
 				}
 				if w := s.post(path, inLegacy); w.Code != 503 {
 					t.Fatalf("%d", w.Code)

@@ -10,7 +10,7 @@ import (
 func TestMetricsOfCallbacks(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
 	legacy, same := s.bind(asked("legacy", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
 	fails(t, "", "it is bound")(s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")))
 	s.accept(legacy, inV2)

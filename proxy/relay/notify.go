@@ -23,7 +23,7 @@ func (r *Relay) Queue(ctx context.Context, to *config.Destination, id, order str
 	_, _, err = r.store.Accept(ctx, store.Callback{
 		ID: id, Upstream: config.NotifyUpstream, Form: to.Format, URL: to.URL.Reveal(), Host: hostOf(u), Order: order,
 		Once: true, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: body, Received: r.now(),
-	}, time.Duration(r.current.Load().callbacks.Retention))
+	}, r.current.Load().callbacks.Retention)
 	r.Wake()
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
@@ -64,7 +65,7 @@ func (s *testRelay) progress(target string) (lines []operate.Progress) {
 func operatedRelay(t *testing.T) (*testRelay, *clock) {
 	t.Helper()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]", now: clock.now})
 	for _, c := range []struct {
 		key, bill string
 		status    int
@@ -84,7 +85,7 @@ func operatedRelay(t *testing.T) (*testRelay, *clock) {
 // A drop of several callbacks has a line for every batch.
 func TestOperatorDropsInBatches(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], per_host: 2000, at_once: 2000"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]" + tuned(func(c *config.Callbacks) { c.PerHost, c.AtOnce = 2000, 2000 })})
 	s.ClaimWithin(patience) // all at once, under the race detector
 	s.Carry(always(500, ""))
 	a := asked("v2", "https://partner.example.com/")
@@ -157,7 +158,7 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 // The partner of a callback has its name beside the hash, in the list, in one callback and in the audit log.
 func TestCallbacksHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
 	s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), notice("v2", key, bill))
 	s.Carry(always(500, documented["v2"]))
 	s.round()

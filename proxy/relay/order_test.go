@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -91,7 +92,7 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			t.Parallel()
 			clock := newClock()
-			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
 			entered, leave := make(chan string, 10), make(chan int)
 			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 				entered <- r.URL.Path
@@ -145,7 +146,7 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", at_once: 16, per_host: 2, timeout: 45s"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.AtOnce, c.PerHost = 16, 2 }) + ", timeout: 45s"})
 		var dead []string
 		for i := range 40 {
 			dead = append(dead, fmt.Sprintf("shop-%d.example.com", i))
@@ -189,7 +190,7 @@ func registration(form translate.Form, merchant, address string) relay.Binding {
 func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m]", now: clock.now})
 	var got []string
 	status := 500
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
@@ -266,7 +267,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
 		clock := newClock()
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+		s := newTestRelay(t, setup{form: "v2", now: clock.now})
 		a := asked("v2", "https://partner.example.com/")
 		a.OfBill, a.Bill = ofBill, ""
 		path := s.bind(a)
@@ -314,7 +315,7 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", per_host: 1, ports: []"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 }) + ", ports: []"})
 		g := newGate("dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81")
 		s.Carry(carrier(g.carry))
 		for i, host := range []string{"dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81"} {
@@ -336,7 +337,7 @@ func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 func TestConcurrentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", at_once: 5"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.AtOnce = 5 })})
 		g := newGate()
 		shut := make(chan struct{})
 		for i := range 20 {

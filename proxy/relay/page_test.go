@@ -34,8 +34,8 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 	}
 	for target, want := range map[string]string{
 		"/callbacks?state=dropped":       `{"callbacks":[]}`,
-		"/callbacks/counts?at_most=100":  `{"dead":{"number":2},"superseded":{"number":0},"waiting":{"number":1}}`,
-		"/callbacks/counts?at_most=1":    `{"dead":{"number":1,"more":true},"superseded":{"number":0},"waiting":{"number":1}}`,
+		"/callbacks/counts?at_most=100":  `{"failed":{"number":2},"superseded":{"number":0},"waiting":{"number":1}}`,
+		"/callbacks/counts?at_most=1":    `{"failed":{"number":1,"more":true},"superseded":{"number":0},"waiting":{"number":1}}`,
 		"/callbacks?limit=1001":          "limit must be at most 1000",
 		"/callbacks?limits=1":            `there is no key "limits"`,
 		"/callbacks?state=gone":          "there is no state",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -55,9 +56,9 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 // Callbacks to a host that is not allowed do not delay those to others.
 func TestRefusedHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
 	path := s.bind(asked("v2", "http://127.0.0.1:1/"))
-	s.Use(setup{form: "v2", callbacks: ", per_host: 1"}.config(t))
+	s.Use(setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })}.config(t))
 	s.Carry(always(200, documented["v2"]))
 	s.accept(path, inV2) // the upstream knows the address, so it is taken
 	s.deliverable("https://partner.example.com/", "B")
@@ -138,7 +139,7 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 func TestR40_PanicInAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
 	s.deliverable("https://partner.example.com/", "A")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) { panic("what a partner answered") }))
 	s.round()
@@ -155,8 +156,8 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 func TestReloadDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
-	next := setup{form: "v2", callbacks: ", schedule: [0s, 1h, 2h], jitter: 0, success: any-2xx"}
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
+	next := setup{form: "v2", callbacks: ", schedule: [0s, 1h, 2h], success: any-2xx"}
 	s.deliverable("https://partner.example.com/", "A")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
 		s.Use(next.config(t))

@@ -219,7 +219,7 @@ func listedOf(t *testing.T, body []byte) (l operate.Callback) {
 func TestEveryAttemptIsListed(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m, 1m]", now: clock.now})
 	statuses := []int{500, 403, 200}
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
 		clock.add(1500e6)

@@ -165,7 +165,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
+	fresh, ended, err := r.store.Accept(ctx, c, in.s.callbacks.Window)
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
@@ -314,22 +314,16 @@ func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":
 		return string(a.Partner) + " " + bill
-	case strings.HasPrefix(a.Store, merchantMark):
+	case a.Store != "":
 		return a.Store
-	case a.Store != "": // of an earlier version, which stored the names
-		return merchant(a.Partner, a.Store)
 	}
 	return a.ID
 }
 
-// merchantMark begins the subject of a merchant. That of a bill never begins with it, nor do the quoted names of
-// earlier versions.
-const merchantMark = "merchant "
-
-// merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and
-// because an index of PostgreSQL takes no long text.
+// merchant is the subject of the merchant of a registration. That of a bill never begins so. The names are hashed, as
+// they need not be sent, and because an index of PostgreSQL takes no long text.
 func merchant(id partner.ID, names string) string {
-	return fmt.Sprintf("%s%x", merchantMark, sha256.Sum256([]byte(string(id)+" "+names)))
+	return fmt.Sprintf("merchant %x", sha256.Sum256([]byte(string(id)+" "+names)))
 }
 
 // fault answers that the callback cannot be stored now, so that the upstream sends it again.
@@ -384,7 +378,7 @@ const lostFor = 24 * time.Hour
 // shared digits of a sealed id, or / and the lostName of another one.
 const lostMark = "lost "
 
-// lostName names an id of an earlier version, all of whose digits are a secret.
+// lostName names an id that another key has sealed, or nobody: all of its digits are a secret.
 func lostName(id string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:store.SharedDigits]
 }

@@ -221,7 +221,7 @@ func (r *Relay) until(s *settings, expiry string) time.Time {
 	if storeTime := r.store.Clock(now).StoreTime; storeTime.After(now) {
 		now = storeTime
 	}
-	until, most := Until(expiry), now.Add(time.Duration(s.callbacks.Retention))
+	until, most := Until(expiry), now.Add(s.callbacks.Retention)
 	if until.After(most) {
 		return most
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -47,7 +48,7 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 func TestRunEndsWithItsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", per_host: 1"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
 		g := newGate("partner.example.com")
 		s.Carry(carrier(g.carry))
 		ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 )
 
@@ -21,7 +22,7 @@ func TestR31_DefaultSchedule(t *testing.T) {
 	t.Parallel()
 	const many = 20
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", now: clock.now, jitter: true})
 	ids := map[string]int{}
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 		ids[r.Header.Get("Webhook-Id")]++
@@ -80,7 +81,7 @@ func (s *testRelay) callback(id string) store.Callback {
 // A gap begins at the end of the attempt before, which is the recorded time.
 func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	s, clock := waiting(t, "v2", ", schedule: [0s, 1m], jitter: 0")
+	s, clock := waiting(t, "v2", ", schedule: [0s, 1m]")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
 		clock.add(10 * time.Second)
 		return reply(500, ""), nil
@@ -95,7 +96,7 @@ func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 func TestRunKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m], jitter: 0"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m]"})
 		begun := time.Now()
 		var at []time.Duration
 		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
@@ -121,7 +122,7 @@ func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [1500ms], jitter: 0", now: func() time.Time {
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [1500ms]", now: func() time.Time {
 			return time.Now().Add(time.Duration(looks.Add(1)) * time.Second) // time passes between any two
 		}})
 		begun, at := time.Now(), time.Hour
@@ -159,7 +160,7 @@ func (s *testRelay) start() (stop func()) {
 func TestRunRemovesOldRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.Window, c.Retention = time.Hour, 90*time.Minute })})
 		s.Carry(always(200, documented["v2"]))
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		s.accept(path, inV2)
@@ -177,7 +178,7 @@ func TestRunRemovesOldRows(t *testing.T) {
 func TestR34_RunDeletesBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", keep_bodies: 30m"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.KeepBodies = 30 * time.Minute })})
 		s.Carry(always(200, documented["v2"]))
 		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
 		works(t)(s.store.Tick(t.Context(), time.Now().Add(4*365*24*time.Hour)))

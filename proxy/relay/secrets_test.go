@@ -24,7 +24,7 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	// The parts of the card are sought with a neighbour that no time and no id has beside such digits.
 	secrets := []string{"canary", "01098765432", "9410-", "*-7654", "30007777", secretKey, hash(secretKey), "token", "partner.example.com"}
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s, 1s, 1s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s, 1s, 1s, 1s]", top: "limits: {body: 1KiB}", now: clock.now})
 	var answers strings.Builder
 	post := func(path, body string, headers ...string) {
 		w := s.post(path, body, headers...)

@@ -21,7 +21,7 @@ import (
 func TestStatesOfAMerchantAreNotSuperseded(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", now: clock.now})
 	s.Carry(always(200, `{"result":"OK"}`))
 	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
 	for _, status := range []string{"PENDING", "COMPLETED"} {
@@ -43,7 +43,7 @@ func TestOrderOfStatesModel(t *testing.T) {
 	superseded := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := newClock()
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+		s := newTestRelay(t, setup{form: "v2", now: clock.now})
 		defer func() { _ = s.store.Close() }()
 		// Not drawn in the attempt: rapid ends a run by a panic, which would be one more failed attempt.
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "answers"), 0))
@@ -113,7 +113,7 @@ func TestOrderOfStatesModel(t *testing.T) {
 func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0, schedule: [0s]", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]", now: clock.now})
 	fails := true
 	var got []string
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
@@ -146,7 +146,7 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 func TestReplayCountsItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", now: clock.now})
 	answers := 3
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
 		if answers--; answers < 0 {
@@ -175,7 +175,7 @@ func TestReplayCountsItsOwnAnswers(t *testing.T) {
 func TestReplayOfASupersededCallback(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", now: clock.now})
 	tries := 0
 	confirms := false
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {

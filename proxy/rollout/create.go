@@ -94,7 +94,7 @@ func (r *Router) probeBefore(
 	}
 	if d.absentCounts(s, r.now()) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.Config.SendWithin)/3)
+		ctx, cancel = context.WithTimeout(ctx, s.Config.SendWithin/3)
 		defer cancel()
 	}
 	if r.probe(ctx, ask, other) == Present {

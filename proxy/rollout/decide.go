@@ -9,7 +9,7 @@ type Reason string
 const (
 	byOwner  Reason = "owner"  // the ledger has the owner of the bill
 	byStage  Reason = "stage"  // of the partner
-	byCanary Reason = "canary" // the bill, or its merchant, is in the percentage, or is not
+	byCanary Reason = "canary" // the bill is in the percentage, or is not
 	byProbe  Reason = "probe"  // a probe of the backends
 	byStop   Reason = "stop"   // the kill switch
 )
@@ -22,7 +22,7 @@ type situation struct {
 	position Position
 	stopped  bool
 	settled  bool              // the settling period of the partner is over
-	chosen   bool              // the bill, or its merchant, is in the percentage
+	chosen   bool              // the bill is in the percentage
 	owner    *evidence.Backend // by the ledger; nil if it has none
 	// of a row that does not decide: it was pending before the store was restored from a backup, or has another merchant
 	likely *evidence.Backend

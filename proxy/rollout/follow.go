@@ -52,16 +52,6 @@ func newDecisions(decided store.Rollout) *decisions {
 	return d
 }
 
-// canaries reports whether a partner or the default is in canary.
-func (d *decisions) canaries() bool {
-	for _, p := range d.of {
-		if p.Stage == StageCanary {
-			return true
-		}
-	}
-	return false
-}
-
 // Revision returns the revision of the decisions that this replica follows.
 func (r *follower) Revision() int64 { return r.decided.Load().revision }
 

@@ -125,8 +125,8 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
 			return err
 		}
-		s, now := r.current.Load(), r.now()
-		unknown, err := r.store.CountUnknown(ctx, "", s.UnclearBefore(now), s.ReadsDue(now))
+		now := r.now()
+		unknown, err := r.store.CountUnknown(ctx, "", UnclearBefore(now), now)
 		if err != nil {
 			return err
 		}

@@ -96,6 +96,10 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	return err
 }
 
+// readsEnd is how long after a write with an unknown outcome the gateway reads its bill: what a week of reads has not
+// shown, an operator must find out.
+const readsEnd = 7 * 24 * time.Hour
+
 // NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero
 // if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read
 // can resolve the outcome.
@@ -107,29 +111,15 @@ func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
 			next = at
 		}
 	}
-	if next.After(w.At.Add(time.Duration(s.Config.Unknown.For))) {
+	if next.After(w.At.Add(readsEnd)) {
 		return time.Time{}
 	}
 	return next
 }
 
-// ReadsDue returns until when a read must be planned to be made now. With rollout.unknown.for: 0 the gateway makes only
-// those that an operator asks for.
-func (s *Settings) ReadsDue(now time.Time) time.Time {
-	if s.Config.Unknown.For == 0 {
-		return store.AskedFor
-	}
-	return now
-}
-
-// UnclearBefore returns when a write must have ended so that an operator looks at its unknown outcome: reads of the
-// gateway, if it makes any, should have resolved it.
-func (s *Settings) UnclearBefore(now time.Time) time.Time {
-	if s.Config.Unknown.For == 0 {
-		return now
-	}
-	return now.Add(-time.Hour - 5*time.Minute)
-}
+// UnclearBefore returns when a write must have ended so that an operator looks at its unknown outcome: the gateway's
+// reads should have resolved it.
+func UnclearBefore(now time.Time) time.Time { return now.Add(-time.Hour - 5*time.Minute) }
 
 // Count counts how a call ended that Route routed.
 func (r *Router) Count(c Call, w Route, end evidence.End) {
@@ -138,6 +128,6 @@ func (r *Router) Count(c Call, w Route, end evidence.End) {
 	if !ok || c.Partner == "" {
 		return
 	}
-	end.Creates, end.Merchant, end.Arrived = c.Creates, c.Merchant, c.Arrived
+	end.Creates, end.Arrived = c.Creates, c.Arrived
 	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }

@@ -218,8 +218,7 @@ func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 	return all, nil
 }
 
-// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
-// compare yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares
+// unproven: a later stage needs a PASS. Before canary, with separate bills, there is nothing to compare yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares
 // that the partner's bills are not paid.
 func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	if !m.advances() {
@@ -287,7 +286,7 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 			(!isNeeded(v) || v.Calls[evidence.New] >= c.Verdict.Comparisons)
 	}
 	raised := !first && m.To.Stage == StageCanary
-	bare := first && !c.Comparable() // there is nothing to compare yet
+	bare := first && c.Bills == config.Separate // there is nothing to compare yet
 	var against []evidence.Verdict
 	proved := false
 	for _, v := range own {

@@ -130,7 +130,7 @@ func TestInvalidBillIDGoesToTheBackendThatShowsIt(t *testing.T) {
 // the old backend does not depend on the new one. No owner is recorded, and no write is routed by it.
 func TestReadWhileTheOtherBackendIsDown(t *testing.T) {
 	t.Parallel()
-	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageShadow: "old", rollout.StageNew: "new"} {
+	for stage, preferred := range map[rollout.Stage]string{rollout.StageOld: "old", rollout.StageNew: "new"} {
 		d := newCrossroads(t, stage)
 		other := map[string]string{"old": "new", "new": "old"}[preferred]
 		d.says[preferred], d.says[other] = rollout.Present, rollout.Unclear
@@ -155,32 +155,35 @@ func TestReadWhileTheOtherBackendIsDown(t *testing.T) {
 	}
 }
 
-// Only reads of a partner in shadow are compared, and only bills that are created at the new backend in canary or new are read back. Reads of
+// Only reads of a partner in shadow are compared, also if a gateway with shared bills has set this stage in the store of one with
+// separate bills, and only bills that are created at the new backend in canary or new are read back. Reads of
 // such bills are compared if they are paid.
 func TestShadowComparesAndNewBillsAreReadBack(t *testing.T) {
 	t.Parallel()
-	for _, stage := range rollout.Stages {
-		d := newCrossroads(t, stage)
-		if stage == rollout.StageCanary {
-			d.now = d.now.Add(time.Second)
-			if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: "canary", ToPercent: 100, By: "test", At: d.now}); err != nil {
-				t.Fatal(err)
+	for _, bills := range []string{"separate", "shared"} {
+		for _, stage := range rollout.Stages {
+			d := newCrossroads(t, stage, ", bills: "+bills)
+			if stage == rollout.StageCanary {
+				d.now = d.now.Add(time.Second)
+				if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: "canary", ToPercent: 100, By: "test", At: d.now}); err != nil {
+					t.Fatal(err)
+				}
+				d.follow()
 			}
-			d.follow()
-		}
-		collects := stage == rollout.StageCanary || stage == rollout.StageNew
-		made, err := d.create()
-		if err != nil || made.Compare != "" || made.ReadBack != collects {
-			t.Errorf("%s: %+v, %v", stage, made, err)
-		}
-		for _, writes := range []bool{false, true} {
-			route, err := d.other(writes)
-			want := ""
-			if stage == rollout.StageShadow && !writes {
-				want = "new"
+			collects := stage == rollout.StageCanary || stage == rollout.StageNew
+			made, err := d.create()
+			if err != nil || made.Compare != "" || made.ReadBack != collects {
+				t.Errorf("%s: %+v, %v", stage, made, err)
 			}
-			if err != nil || route.Compare != want || route.ReadBack != (collects && !writes) {
-				t.Errorf("%s, a write %v: %+v, %v", stage, writes, route, err)
+			for _, writes := range []bool{false, true} {
+				route, err := d.other(writes)
+				want := ""
+				if bills == "shared" && stage == rollout.StageShadow && !writes {
+					want = "new"
+				}
+				if err != nil || route.Compare != want || route.ReadBack != (collects && !writes) {
+					t.Errorf("%s, %s, a write %v: %+v, %v", bills, stage, writes, route, err)
+				}
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -131,16 +132,16 @@ func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
 			return rollout.Unclear
 		})
 		took := time.Since(began)
-		if err != nil || route.Upstream != "old" || took == 0 || took > config.DefaultSendWithin {
+		if err != nil || route.Upstream != "old" || took == 0 || took > config.SendWithin {
 			t.Errorf("%+v after %s, %v", route, took, err)
 		}
 	})
 }
 
-// The owner of a bill is kept for rollout.keep after the bill, and the counts of another table for a month.
+// The owner of a bill is kept for a time after the bill, and the counts of another table for a month.
 func TestOldRowsAreRemoved(t *testing.T) {
 	t.Parallel()
-	d := newCrossroads(t, rollout.StageOld, ", keep: 1000h")
+	d := newCrossroads(t, rollout.StageOld, proxytest.Tuned(func(c *config.Config) { c.Rollout.Keep = 1000 * time.Hour }))
 	over := d.now.Add(24 * time.Hour)
 	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
 		route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask)

@@ -151,7 +151,7 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 		shared: s.Config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
 		position: d.position(s, c.Partner), stopped: d.stopped || stopping,
 	}
-	at.chosen = at.position.Stage == StageCanary && s.Chosen(c, at.position.Percent)
+	at.chosen = at.position.Stage == StageCanary && inPercentage(c.Partner, c.Bill, at.position.Percent)
 	var err error
 	if at.position.Forced {
 		r.counts.Know(c.Partner)
@@ -170,7 +170,7 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	if c.Bill == "" { // what a list shows can differ between two moments
 		return route, nil
 	}
-	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
+	if at.shared && at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
 		route.Compare = s.Backends[1-backend]
 	}
 	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.

@@ -198,15 +198,10 @@ func (r *Router) Use(c *config.Config) {
 		wire: map[string]time.Duration{},
 	}
 	for _, u := range c.Upstreams {
-		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
+		s.wire[u.Name] = c.Rollout.SendWithin + time.Duration(u.Timeout) + wireSettles
 	}
 	r.metrics.know(section)
-	was := r.current.Swap(s)
-	if d := r.decided.Load(); was != nil && d.canaries() && was.Config.Split != section.Split {
-		r.log.Warn("rollout.split has changed: canary selects other bills for the new backend; "+
-			"bills that have an owner stay there",
-			"split", string(section.Split), "was", string(was.Config.Split))
-	}
+	r.current.Store(s)
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
 	r.counts.Use(c)
@@ -344,7 +339,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if clock.Stepped() {
 		return nil
 	}
-	keep := time.Duration(r.current.Load().Config.Keep)
+	keep := r.current.Load().Config.Keep
 	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), keep)
 	if err != nil {
 		return err

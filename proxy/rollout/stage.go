@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 )
 
@@ -26,13 +28,22 @@ const (
 // Stages are all of them, in their order.
 var Stages = []Stage{StageOld, StageShadow, StageCanary, StageNew, StageDrained}
 
+// StagesWith returns the stages of a rollout, in their order. In StageShadow the answers of both backends are compared,
+// which needs backends that see the same bills.
+func StagesWith(bills config.Bills) []Stage {
+	if bills == config.Shared {
+		return Stages
+	}
+	return slices.DeleteFunc(slices.Clone(Stages), func(s Stage) bool { return s == StageShadow })
+}
+
 // later reports whether a stage comes after another.
 func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
 
 // A Position is the stage of a partner, with its percentage.
 type Position struct {
 	Stage   Stage
-	Percent int  // of StageCanary, 0 to 100: of the partner's new bills or merchants, see config.Split
+	Percent int  // of StageCanary, 0 to 100: of the partner's new bills
 	Forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
@@ -67,9 +78,8 @@ func (p Position) percentage() int {
 // canarySteps are the percentages of canary that a partner goes through, one after the other.
 var canarySteps = []int{10, 25, 50}
 
-// Next returns the position after this one. Unless shadow can compare anything, it is left out. ok is false for the
-// last stage.
-func (p Position) Next(shadow bool) (to Position, ok bool) {
+// Next returns the position after this one. ok is false for the last stage.
+func (p Position) Next(bills config.Bills) (to Position, ok bool) {
 	if p.Stage == StageCanary {
 		for _, percent := range canarySteps {
 			if percent > p.Percent {
@@ -77,23 +87,22 @@ func (p Position) Next(shadow bool) (to Position, ok bool) {
 			}
 		}
 	}
-	at := slices.Index(Stages, p.Stage) + 1
-	if at == len(Stages) {
+	stages := StagesWith(bills)
+	at := slices.IndexFunc(stages, func(s Stage) bool { return s.later(p.Stage) })
+	if at < 0 {
 		return p, false
 	}
-	if Stages[at] == StageShadow && !shadow {
-		at++
-	}
-	if to = (Position{Stage: Stages[at]}); to.Stage == StageCanary {
+	if to = (Position{Stage: stages[at]}); to.Stage == StageCanary {
 		to.Percent = canarySteps[0]
 	}
 	return to, true
 }
 
-// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. The result is the
-// same on every replica. What is selected at a percentage is selected at every higher one: raising the percentage
-// moves nothing back.
-func inPercentage(partner partner.ID, drawn string, percent int) bool {
+// inPercentage reports whether canary sends a new bill of a partner to the new backend. The result is the same on every
+// replica, and for ids that differ only in case or in surrounding space: a backend may take them for one bill. A bill
+// that is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
+func inPercentage(partner partner.ID, bill string, percent int) bool {
+	drawn := strings.ToLower(strings.TrimSpace(bill))
 	// With the lengths, different parts cannot be joined to the same text.
 	sum := sha256.Sum256(fmt.Appendf(nil, "10:billbridge%d:%s%d:%s", len(partner), partner, len(drawn), drawn))
 	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))

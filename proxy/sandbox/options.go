@@ -62,9 +62,6 @@ type Options struct {
 	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
 	// cancels. By default only payments have callbacks.
 	CallbackCancelDestroy bool `group:"Callbacks" help:"Send callbacks also for cancels and destroys (apprState C and D). If omitted, only for payments."`
-	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has
-	// no callback address. If nil, bills are not copied.
-	CopyTo *Service `kong:"-"`
 	// PrivateCallbacks allows a sandbox that others use to call loopback and private addresses.
 	PrivateCallbacks bool `group:"Callbacks" help:"Call loopback and private addresses, too. If omitted, a sandbox that others use does not: --listen or --control is not loopback, or a partner has a control token."`
 	// Shared says that others use the sandbox. It is shared, too, if a partner has a control token.

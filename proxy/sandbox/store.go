@@ -40,7 +40,6 @@ type Bill struct {
 	PageRedirectURL string    `json:"page_redirect_url" v2:"pageRedirectUrl"`
 	ShortURL        string    `json:"short_url" v2:"shortUrl"`
 	Created         time.Time `json:"created"`
-	Copied          bool      `json:"copied,omitempty"`   // from another service (Options.CopyTo)
 	Messages        int       `json:"messages"`           // the number of messages sent to the customer
 	Approval        *Approval `json:"approval,omitempty"` // nil unless the bill was paid
 	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
@@ -220,9 +219,7 @@ func (st *store) update(f func(t *tables) error) error {
 	if err := st.disk.write(&t.rows); err != nil {
 		return fmt.Errorf("writing the data file: %w", err)
 	}
-	changed := t.Bills.staged
 	t.end(true)
-	st.copyBills(changed)
 	return nil
 }
 

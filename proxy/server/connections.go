@@ -47,7 +47,7 @@ func (c *connections) count() int {
 }
 
 // admit counts a connection, unless a limit is reached. In place of one that is cut because its request arrives slowly,
-// another is admitted before the cut one is closed: at most an eighth of limits.connections more. The caller must call
+// another is admitted before the cut one is closed: at most an eighth of limits.Connections more. The caller must call
 // release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 	limits := c.limits.Load()

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Beyond limits.connections, a new connection takes the place of a slow transfer. A source that has too many connections is
+// Beyond limits.Connections, a new connection takes the place of a slow transfer. A source that has too many connections is
 // refused and takes nobody's place.
 func TestR15_SourceOverItsLimitCutsNobody(t *testing.T) {
 	t.Parallel()

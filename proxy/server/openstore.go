@@ -15,13 +15,13 @@ import (
 // storeRetryInterval is the time between two attempts to reach PostgreSQL at the start.
 const storeRetryInterval = time.Second
 
-// openStore opens the store of the config, if it has one. It retries for store.wait while PostgreSQL is unreachable:
+// openStore opens the store of the config, if it has one. It retries for c.Store.Wait while PostgreSQL is unreachable:
 // the database may start at the same time. Any other error is returned at once.
 func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	if !c.Store.URL.IsSet() {
 		return nil
 	}
-	within := time.Duration(c.Store.Wait)
+	within := c.Store.Wait
 	began := time.Now()
 	for try := 0; ; try++ {
 		opening, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -37,7 +37,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case !store.Unreachable(err):
 			return err
 		case time.Since(began) >= within:
-			return fmt.Errorf("%w (retried for %s, see store.wait in the config)", err, config.Duration(within))
+			return fmt.Errorf("%w (retried for %s)", err, config.Duration(within))
 		case try == 0:
 			s.log.Warn("the store is unreachable: the gateway is not ready and retries",
 				"at_most", config.Duration(within).String(), "error", err.Error())
@@ -99,7 +99,7 @@ func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
 	if c.Rollout != nil {
 		backends = store.Backends{
 			Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared,
-			Staying: []string{"old", "shadow"},
+			Staying: []string{"old", "shadow"}, Compared: "shadow",
 		}
 	}
 	// SetBackends and Reconcile can both refuse the config, and a refused config must leave nothing in the store: so

@@ -85,18 +85,14 @@ func (s *Server) apply(c *config.Config) {
 	accesslog.Use(s.log, c.Log)
 	s.tracing.Use(c.Tracing)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)
-	if c.Drain.AtMost != 0 {
-		s.drainTimeout = time.Duration(c.Drain.AtMost)
-	} else {
-		s.drainTimeout = max(s.drainTimeout, defaultDrainTimeout(c)) // a call ends by the config that it began with
-	}
+	s.drainTimeout = max(s.drainTimeout, DrainTimeout(c)) // a call ends by the config that it began with
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()
 }
 
-// defaultDrainTimeout returns how long a drain may take: the time for the rest of a body, the longest call, and five
+// DrainTimeout returns how long a drain may take: the time for the rest of a body, the longest call, and five
 // seconds to write the answer. A write that is cut off has an unknown outcome, so the time is generous.
-func defaultDrainTimeout(c *config.Config) time.Duration {
+func DrainTimeout(c *config.Config) time.Duration {
 	longest := c.LongestCall()
 	if c.Callbacks != nil {
 		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreTimeout)

@@ -16,7 +16,7 @@ import (
 //
 //   - The gateway is not ready, and serves for drain.delay more: each answer closes its connection.
 //   - It closes the listeners, and gives requests that are half read 5 seconds.
-//   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
+//   - It waits for the time of the longest call for calls and for attempts to deliver a callback.
 //   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
 func (s *Server) Run(ctx context.Context) error {
 	// running is the number of servers that have not ended, the admin server included.

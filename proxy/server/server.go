@@ -179,7 +179,7 @@ func (s *Server) newGateway(c *config.Config) (err error) {
 
 // newServers creates the HTTP servers of the endpoints.
 func (s *Server) newServers(c *config.Config) {
-	callbacksWithin := time.Duration(c.Timeouts.Body) + config.StoreTimeout + time.Duration(c.Timeouts.Write)
+	callbacksWithin := c.Timeouts.Body + config.StoreTimeout + c.Timeouts.Write
 	for i, e := range s.endpoints {
 		e.listener = s.framed(e.listener)
 		e.server = s.newServer(c, s.gateway, c.AnswerWithin())
@@ -193,10 +193,10 @@ func (s *Server) newServers(c *config.Config) {
 func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin time.Duration) *http.Server {
 	server := &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: time.Duration(c.Timeouts.Header),
-		ReadTimeout:       time.Duration(c.Timeouts.Header) + time.Duration(c.Timeouts.Body),
+		ReadHeaderTimeout: c.Timeouts.Header,
+		ReadTimeout:       c.Timeouts.Header + c.Timeouts.Body,
 		WriteTimeout:      answerWithin,
-		IdleTimeout:       time.Duration(c.Timeouts.Idle),
+		IdleTimeout:       c.Timeouts.Idle,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          s.errors.logger(),
 		Protocols:         new(http.Protocols),

@@ -16,13 +16,20 @@ var errShared = errors.New("store: rollout.bills is shared in the config, but bi
 	"one upstream, " +
 	"and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there")
 
+// compared refuses separate bills: the answers of backends with bills of their own cannot be compared.
+func compared(stage string) error {
+	return fmt.Errorf("store: rollout.bills is separate in the config, but a partner that has a stage, or the default "+
+		"if it was set, is in %s, a stage of shared bills: rollout.bills must be shared until each is in another one",
+		stage)
+}
+
 // unconfigured refuses a config because bills are at an upstream that would get no calls any more, so that they could
 // not be read or cancelled. Without a rollout next is "", and old gets all calls.
 func unconfigured(upstream, old, next string) error {
 	if next == "" {
 		return fmt.Errorf("store: there is no rollout in the config, and all calls would go to upstream %q, "+
 			"but bills in the ledger are at upstream %q: "+
-			"the rollout section must stay as long as they are there; bills are removed rollout.keep after "+
+			"the rollout section must stay as long as they are there; bills are removed two years after "+
 			"their last day", old, upstream)
 	}
 	return fmt.Errorf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger "+
@@ -51,6 +58,7 @@ type Backends struct {
 	Old, New string
 	Shared   bool     // both see the same bills, which have no owner
 	Staying  []string // the stages in which no bill of a partner is created at the new backend
+	Compared string   // the stage that there is only with shared bills
 
 	Alone  string // without a rollout: where all calls go
 	DryRun bool   // change nothing: only report whether it would be refused
@@ -65,7 +73,8 @@ type Backends struct {
 //   - if a bill that was not released is at neither backend, or without a rollout not at the upstream of all calls,
 //   - if the names differ from those of before and a partner or the default has a stage that is not in Staying; if
 //     the two names were exchanged, also if there is any stage or any bill that was not released,
-//   - if bills are to be shared and there is a bill that was not released.
+//   - if bills are to be shared and there is a bill that was not released,
+//   - if bills are to be separate and a partner or the default is in the stage Compared.
 //
 // The ledger does not have the bills that were made while bills were shared, without a rollout, or before the gateway
 // was there. If an upstream with such bills becomes the new backend of separate bills, that is recorded like
@@ -165,11 +174,11 @@ func (asked Backends) check(q tx, was knownBackends) {
 	// The upstreams with a bill that was not released.
 	owners := list[string](q, `
 		SELECT DISTINCT upstream FROM billbridge_owners WHERE state <> 'released' ORDER BY upstream`)
+	// Of partners and of the default.
+	stages := list[string](q, "SELECT DISTINCT stage FROM billbridge_stages")
 	if asked.Alone == "" && was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {
 		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
 		swapped := was.Shared.Valid && asked.Old == was.New && asked.New == was.Old
-		// Of partners and of the default.
-		stages := list[string](q, "SELECT DISTINCT stage FROM billbridge_stages")
 		moving := slices.ContainsFunc(stages, func(stage string) bool {
 			return swapped || !slices.Contains(asked.Staying, stage)
 		})
@@ -184,5 +193,8 @@ func (asked Backends) check(q tx, was knownBackends) {
 	}
 	if asked.Shared && len(owners) > 0 {
 		q.refuse(errShared)
+	}
+	if asked.Alone == "" && !asked.Shared && slices.Contains(stages, asked.Compared) {
+		q.refuse(compared(asked.Compared))
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // between are two backends with separate bills, as in the config.
 func between(oldSide, newSide string) store.Backends {
-	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
+	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}, Compared: "shadow"}
 }
 
 // backendRows are the rows of TestBackendsAreNotExchangedWhileInUse: what is there, which backends are stored then, and the result.
@@ -31,10 +31,10 @@ a stranger of before, no new check | a/b bill:c                | a/b |
 others                             | a/b                       | c/d |
 others, with a stage               | a/b stage:drained         | c/d | renamed
 others, with a default             | a/b default:canary        | c/d | renamed
-others, with a stage that stays    | a/b stage:shadow default:old | c/d |
-others, with one that does not     | a/b stage:shadow default:new | c/d | renamed
+others, with a stage that stays    | a=b stage:shadow default:old | c=d |
+others, with one that does not     | a=b stage:shadow default:new | c=d | renamed
 others, with no stage left         | a/b stage:drained unset   | c/d |
-others, where no stage stays       | a/b stage:shadow          | c/d- | renamed
+others, where no stage stays       | a/b stage:old             | c/d- | renamed
 another new, with a stage          | a/b stage:drained         | a/c | renamed
 another old, with a stage          | a/b stage:drained         | c/b | renamed
 another, with a bill there         | a/b bill:a                | a/c |
@@ -50,7 +50,7 @@ swapped, with one at the new       | a/b bill:b:succeeded      | b/a | renamed
 swapped, with a stranger           | a/b bill:c                | b/a | renamed
 swapped, with one released         | a/b bill:b:refused        | b/a | declared
 swapped, with a stage              | a/b stage:drained         | b/a | renamed
-swapped, with a stage that stays   | a/b stage:shadow          | b/a | renamed
+swapped, with a stage that stays   | a=b stage:shadow          | b=a | renamed
 swapped, with a default            | a/b default:old           | b/a | renamed
 swapped, with no stage left        | a/b stage:drained unset   | b/a | declared
 separate, then shared              | a/b stage:drained         | a=b |
@@ -59,6 +59,11 @@ separate, then shared, owned       | a/b bill:b:succeeded      | a=b | shared
 separate, then shared, released    | a/b bill:b:refused        | a=b |
 separate, then others shared       | a/b bill:a                | a=c | shared
 shared, then separate              | a=b stage:drained         | a/b | declared
+shared, then separate, in shadow   | a=b stage:shadow          | a/b | compared
+shared, then separate, by default  | a=b default:shadow        | a/b | compared
+shared, none, then in shadow       | a=b stage:shadow a        | a/b | compared
+shared, then none, in shadow       | a=b stage:shadow          | a   | declared
+shared, then shared, in shadow     | a=b stage:shadow          | a=b |
 shared, then others separate       | a=b                       | c/d |
 shared, then with what was new     | a=b                       | c/b | declared
 shared, then others, with a stage  | a=b stage:drained         | c/d | renamed
@@ -81,9 +86,9 @@ none, to a third                   | a/b                       | c   | declared
 none, again                        | a/b a bill:b              | a   |
 none, then as before               | a/b bill:b stage:drained b | a/b | declared
 none, then a stranger              | a/b bill:b b              | a/c | b!
-none, then others                  | a/b stage:shadow b        | c/d |
+none, then others                  | a/b stage:old b           | c/d |
 none, then others, with a stage    | a/b stage:drained b       | b/c | renamed
-none, then swapped, with a bill    | a/b bill:b stage:shadow b | b/a | declared
+none, then swapped, with a bill    | a/b bill:b stage:old b    | b/a | declared
 none, then swapped, with a stage   | a/b stage:drained b       | b/a | renamed
 none, then shared                  | a/b b                     | a=b |
 none, then shared, with a bill     | a/b bill:b b              | a=b | shared
@@ -147,6 +152,8 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				refusal = store.Unconfigured(stranger, asked.Old+asked.Alone, asked.New)
 			case result == "renamed":
 				refusal = store.Renamed(asked, "a", "b")
+			case result == "compared":
+				refusal = store.Compared("shadow")
 			case result == "shared":
 				refusal = store.ErrShared
 			}
@@ -248,11 +255,13 @@ func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	equal(t, store.Unconfigured("c", "a", "b").Error(), `store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
 		`rollout.old or rollout.new must name it as long as they are there`, "text")
 	equal(t, store.Unconfigured("c", "a", "").Error(), `store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
-		`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`, "text")
+		`the rollout section must stay as long as they are there; bills are removed two years after their last day`, "text")
 	equal(t, store.Renamed(between("b", "a"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
 		`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`, "text")
 	equal(t, store.Renamed(between("b", "c"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
 		`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`, "text")
+	equal(t, store.Compared("shadow").Error(), `store: rollout.bills is separate in the config, but a partner that has a stage, or the default if it was set, is in shadow, a stage of shared bills: `+
+		`rollout.bills must be shared until each is in another one`, "text")
 	equal(t, store.ErrShared.Error(), `store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
 		`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`, "text")
 }

@@ -17,31 +17,12 @@ type State string
 const (
 	Waiting   State = "waiting"
 	Delivered State = "delivered"
-	Dead      State = "dead"    // failed; it stays until an operator replays or drops it
+	Dead      State = "failed"  // it stays until an operator replays or drops it
 	Dropped   State = "dropped" // an operator dropped it
 
 	// Superseded callbacks had HTTP answers, but no success, and a newer one of the bill came.
 	Superseded State = "superseded"
 )
-
-// deadWord is what people read for Dead. Data and metrics keep the old word.
-const deadWord = "failed"
-
-// ParseState returns the state of a word for people, or of a word of the data.
-func ParseState(word string) State {
-	if word == deadWord {
-		return Dead
-	}
-	return State(word)
-}
-
-// Word returns the state for people.
-func (s State) Word() string {
-	if s == Dead {
-		return deadWord
-	}
-	return string(s)
-}
 
 // A Callback is one payment notice from an upstream to a partner. It has all that its delivery needs, so that it can be
 // delivered after its address was removed.

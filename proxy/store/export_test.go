@@ -24,6 +24,7 @@ var (
 	ErrLeaseLost = errLeaseLost
 	ErrNotOpen   = errNotOpen
 	ErrReplaced  = errReplaced
+	Compared     = compared
 	ErrShared    = errShared
 )
 

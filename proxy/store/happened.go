@@ -34,7 +34,7 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without 
 					UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
 						FROM billbridge_unknown WHERE at < $2 AND resolved IS NULL AND %s
 					UNION ALL SELECT 'dead', partner, upstream, '', last_outcome, '', id, last_at
-						FROM billbridge_callbacks WHERE state = 'dead' AND last_at >= $1 AND upstream <> $3
+						FROM billbridge_callbacks WHERE state = 'failed' AND last_at >= $1 AND upstream <> $3
 					UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
 						FROM billbridge_addresses WHERE missing >= $1
 				) h

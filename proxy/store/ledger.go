@@ -43,7 +43,7 @@ type Owner struct {
 	Uncertain bool      // a create ended Unknown or Taken: the bill will not be released
 	Changed   time.Time // when it came into its state
 	Tried     time.Time // when its last create was recorded; if there was none, as Changed
-	Ends      time.Time // when the bill ends; its row is removed rollout.keep later. 1970 for a released row
+	Ends      time.Time // when the bill ends; its row is removed two years later. 1970 for a released row
 	Ended     time.Time // when an owned bill was seen destroyed or cancelled; zero if it was not
 	Merchant  string    // of the call that showed or created it; "" if it is not known, or an operator set the owner
 	// a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone

@@ -178,23 +178,6 @@ type Bills struct {
 // Open is how many of them may still be open.
 func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 
-// A LedgerPlace is a place among the bills of a partner, the newest first.
-type LedgerPlace struct {
-	At   time.Time // of the last change of its owner
-	Bill string
-}
-
-// NewestBills returns the bills of a partner that have an owner, the newest first, at most limit, and the number of all
-// that follow a place; the zero place is before all.
-func (s *Store) NewestBills(
-	ctx context.Context, id partner.ID, after LedgerPlace, limit int,
-) (bills []LedgerPlace, all int, err error) {
-	return readPart[LedgerPlace](ctx, s, "listing the newest bills", "changed, bill", `
-		FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
-			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`, "changed DESC, bill", limit,
-		id, after.Bill, after.At)
-}
-
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
 // end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {

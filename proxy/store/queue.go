@@ -248,7 +248,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest, 0 AS missing
 				FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
 				UNION ALL
-				SELECT upstream, 0, count(*), NULL, 0 FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream
+				SELECT upstream, 0, count(*), NULL, 0 FROM billbridge_callbacks WHERE state = 'failed' GROUP BY upstream
 				UNION ALL
 				SELECT upstream, 0, 0, NULL, count(*) FROM billbridge_addresses WHERE missing IS NOT NULL
 				GROUP BY upstream

@@ -73,16 +73,6 @@ type Comparison struct {
 	At          time.Time    // when the call was compared
 }
 
-// exchanged is the comparison with its answers exchanged.
-func (c Comparison) exchanged() Comparison {
-	c.Succeeded[0], c.Succeeded[1] = c.Succeeded[1], c.Succeeded[0]
-	c.Differences = slices.Clone(c.Differences)
-	for i, d := range c.Differences {
-		c.Differences[i].First, c.Differences[i].Second = d.Second, d.First
-	}
-	return c
-}
-
 // codePath is the path of a difference in the codes. No row may have such a path.
 const codePath = "(code)"
 

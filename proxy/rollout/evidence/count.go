@@ -31,8 +31,6 @@ type Count struct {
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
 	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
-	// of these, at the new backend; merchants are not counted separately
-	RecentNew Recent `json:"created_new,omitempty"`
 }
 
 // A Tally has the numbers of comparisons, by what they showed.
@@ -169,5 +167,4 @@ func (n *Count) merge(more Count) {
 		n.Backends[backend].merge(more.Backends[backend])
 	}
 	n.Recent.merge(more.Recent)
-	n.RecentNew.merge(more.RecentNew)
 }

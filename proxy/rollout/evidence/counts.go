@@ -42,8 +42,8 @@ type Counts struct {
 	proved map[partner.ID]bool        // partners that exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and
-// only merchants that created bills in the last day.
+// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, and
+// only the bills of examples.
 type Snapshot struct {
 	Table  string    `json:"table"`
 	Since  time.Time `json:"since"`
@@ -102,7 +102,6 @@ type End struct {
 	Arrived     time.Time     // if zero, the call counts in no hour
 	Took        time.Duration // at the backend; 0 if the call was not sent
 	Creates     bool          // it creates a bill
-	Merchant    string        // of the call
 	Mismatched  []string      // fields of the reply with another than their documented type
 	Unsupported [2]string     // by backend: why its form cannot carry the call if the other's can, as code and field
 }
@@ -256,10 +255,9 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	}
 	n.Creates = n.Creates || end.Creates
 	if end.Creates && end.Succeeded {
-		n.Recent.add(end.Merchant, slotOf(t.now()), 1)
-		if backend == New {
-			n.RecentNew.add(OtherMerchants, slotOf(t.now()), 1)
-		}
+		created := [2]int{}
+		created[backend] = 1
+		n.Recent.add(slotOf(t.now()), created)
 	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call

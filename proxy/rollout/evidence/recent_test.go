@@ -1,43 +1,30 @@
 package evidence_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/rollout/evidence"
 )
 
-// The counts are bounded for any number of merchants, and slots of other days are removed.
+// The bills of a day are counted by backend, and slots of other days are removed.
 func TestRecentBillsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := since
 	counts := evidence.NewCounts("table", func() time.Time { return now })
-	made := func(merchant string) {
-		counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: merchant})
-	}
-	made(strings.Repeat("m", 10_000))
+	created := evidence.End{Code: "0000", Succeeded: true, Creates: true}
 	for i := range 1000 {
-		made(fmt.Sprint("m", i))
+		counts.Ended(someone, "bill.create", evidence.Backend(i%5/4), created)
 	}
-	kept := counts.Snapshot().Counts[0].Recent.InLastDay(now)
-	bills := 0
-	for merchant, n := range kept {
-		if len(merchant) > 200 {
-			t.Errorf("a merchant of %d bytes is kept", len(merchant))
-		}
-		bills += n
-	}
-	if len(kept) > 257 || bills != 1001 {
-		t.Errorf("%d merchants, %d bills", len(kept), bills)
+	if got := counts.Snapshot().Counts[0].Recent.InLastDay(now); got != [2]int{800, 200} {
+		t.Errorf("bills at the old and the new backend: %v", got)
 	}
 	slots := func(of *evidence.Counts) int { return len(of.Snapshot().Counts[0].Recent) }
 	alone, merged := evidence.NewCounts("table", func() time.Time { return now }), evidence.NewCounts("table", time.Now)
 	for day := range 40 {
 		now = since.Add(time.Duration(day) * 7 * time.Hour)
 		for _, to := range []*evidence.Counts{alone, counts} {
-			to.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+			to.Ended(someone, "bill.create", evidence.Old, created)
 		}
 		if err := merged.Merge(counts.Drain()); err != nil {
 			t.Fatal(err)

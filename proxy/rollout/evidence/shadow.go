@@ -43,17 +43,16 @@ type Shadow struct {
 	wait   sync.WaitGroup
 }
 
-// A Shadowed is a call that the first upstream has answered, to be compared.
+// A Shadowed is a call that the old backend has answered, to be compared.
 type Shadowed struct {
 	ID string // of the call
 	// when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
 	At        time.Time
 	Partner   partner.ID // full
 	Operation *translate.Operation
-	First     Answer  // Shadow.Offer copies its bytes
-	Backend   Backend // of First
+	First     Answer // Shadow.Offer copies its bytes
 
-	// Other calls the other upstream, Again the one that answered. Each must return when ctx ends, and must fail
+	// Other calls the new backend, Again the old one. Each must return when ctx ends, and must fail
 	// instead of reading more than most bytes of the body. An error means no answer.
 	Other, Again func(ctx context.Context, most int64) (Answer, error)
 }
@@ -113,8 +112,8 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	return true
 }
 
-// Compare compares the answers of both backends to a call that no partner has made, and counts the result. First is the
-// old backend's. It returns when that is done, or ctx ends: then nothing is counted.
+// Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
+// when that is done, or ctx ends: then nothing is counted.
 func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison {
 	s.mu.Lock()
 	ignore, table := s.config.Ignore, s.counts.Table()
@@ -226,17 +225,12 @@ func (s *Shadow) sampled(id string) bool {
 }
 
 // compare is one comparison from end to end.
-func (s *Shadow) compare(
-	ctx context.Context, c Shadowed, most int64, ignore []string,
-) (found Comparison) {
-	if c.Backend == New { // Counts expect the old backend's answer first
-		defer func() { found = found.exchanged() }()
-	}
+func (s *Shadow) compare(ctx context.Context, c Shadowed, most int64, ignore []string) Comparison {
 	other, err := c.Other(ctx, most)
 	if err != nil {
 		other = Answer{Form: c.First.Form} // the first answer is still read: if it is a success, the partner exists
 	}
-	found = compareAnswers(c.Operation, c.First, other, ignore)
+	found := compareAnswers(c.Operation, c.First, other, ignore)
 	if found.Class != Differs {
 		return found
 	}

@@ -65,8 +65,8 @@ func (t *Stored) Use(c *config.Config) {
 	t.leaving.Unlock()
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
-		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
-		c.Rollout.Bills == config.Shared, c.Table.SuccessCode(c.Table.Forms()[0]),
+		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
+		c.Table.SuccessCode(c.Table.Forms()[0]),
 	})
 }
 
@@ -290,20 +290,6 @@ func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snaps
 		rows = append(rows, some...)
 	}
 	return t.merged(table, rows, nil), nil
-}
-
-// OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
-// of this replica, but not of others.
-func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, error) {
-	counted := t.unstored(in)
-	if t.store == nil {
-		return counted, nil
-	}
-	rows, err := t.store.CountsIn(ctx, "", in)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	return t.merged("", rows, counted.Counts).Whole(nil)
 }
 
 // unstored returns what this replica counted of the partners of a range and has not stored yet.

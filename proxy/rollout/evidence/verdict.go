@@ -32,8 +32,6 @@ type Limits struct {
 	Paid        int     `json:"paid"`        // also with fewer distinct paid bills, if the operation shows states
 	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
-	// both backends must have every bill: a larger part than Unclear that only old has is inconclusive
-	Shared bool `json:"-"`
 	// the code of a success in the catalogue
 	Success string `json:"-"`
 }
@@ -202,14 +200,8 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 		return Inconclusive, Say("not_there", n.NotThere, asked+n.NotThere+n.Moved), false
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
 		return Inconclusive, Say("moved", n.Moved, asked+n.Moved), false
-	case by == ByShadow && limits.Shared && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
+	case by == ByShadow && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
 		return Inconclusive, Say("old_only", grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
-	case by == ByShadow && n.Compared < limits.Comparisons && n.OldOnly > n.Compared:
-		reads := grouped(n.Compared + n.OldOnly)
-		if n.Compared == 0 {
-			return Inconclusive, Say("no_copy", reads), true
-		}
-		return Inconclusive, Say("few_copied", n.Compared, reads), true
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, Say("comparisons", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -210,7 +211,7 @@ func (v *View) behind(r Row) rollout.Position {
 	switch {
 	case elsewhere && (v.State == store.WaveBack || r.Held != ""), v.State == store.WaveBack && r.Moved.IsZero():
 		return r.At
-	case v.State != store.WaveBack && v.Facts.Settings.Config.Comparable():
+	case v.State != store.WaveBack && v.Facts.Settings.Config.Bills == config.Shared:
 		return rollout.Position{Stage: rollout.StageShadow}
 	case v.State != store.WaveBack:
 		return rollout.Position{Stage: rollout.StageOld}

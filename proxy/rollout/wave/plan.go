@@ -27,8 +27,8 @@ type Plan struct {
 	Each  Pace     `json:"each,omitzero"` // the most steps forward
 }
 
-// Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether shadow can compare
-// anything.
+// Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether there is a stage
+// shadow.
 func (p *Plan) Complete(shadow bool) error {
 	if len(p.Steps) == 0 {
 		p.Steps = Steps{
@@ -48,7 +48,7 @@ func (p *Plan) Complete(shadow bool) error {
 		p.Each = Pace{20, time.Hour}
 	}
 	if p.Steps[0].Stage == rollout.StageShadow && !shadow {
-		return errors.New("shadow compares nothing with bills: separate and no copy: leave the step shadow out")
+		return errors.New("with bills: separate there is no stage shadow: leave this step out")
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
 -- Lists of a partner, of a bill, of an upstream, of those that failed and of those that a newer one has ended.
 CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, bill, seq);
 CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, seq);
-CREATE INDEX billbridge_callbacks_dead ON billbridge_callbacks (seq, upstream) WHERE state = 'dead';
+CREATE INDEX billbridge_callbacks_failed ON billbridge_callbacks (seq, upstream) WHERE state = 'failed';
 CREATE INDEX billbridge_callbacks_superseded ON billbridge_callbacks (seq, upstream) WHERE state = 'superseded';
 -- Rows to remove, and bodies to remove.
 CREATE INDEX billbridge_callbacks_done ON billbridge_callbacks (done) WHERE done IS NOT NULL;
@@ -322,15 +322,6 @@ CREATE TABLE billbridge_wave_partners (
 
 -- The wave of a partner.
 CREATE INDEX billbridge_wave_partners_active ON billbridge_wave_partners (partner) WHERE active = 1;
-
--- The gateway that makes the steps of waves. It writes a new beat every second.
-CREATE TABLE billbridge_lead (
-	one    BIGINT PRIMARY KEY CHECK (one = 1),
-	holder TEXT COLLATE "C" NOT NULL,
-	beat   BIGINT NOT NULL
-);
-
-INSERT INTO billbridge_lead (one, holder, beat) VALUES (1, '', 0);
 
 -- The store itself
 

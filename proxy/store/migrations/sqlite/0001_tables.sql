@@ -67,7 +67,7 @@ CREATE TABLE billbridge_callbacks (
 	digest       BLOB NOT NULL,
 	content_type TEXT NOT NULL,
 	received     INTEGER NOT NULL,
-	state        TEXT NOT NULL,                     -- waiting, delivered, dead, dropped or superseded
+	state        TEXT NOT NULL,                     -- waiting, delivered, failed, dropped or superseded
 	attempts     INTEGER NOT NULL,
 	next         INTEGER NOT NULL,
 	due          INTEGER NOT NULL,                  -- next, or the end of the lease while there is one
@@ -96,7 +96,7 @@ CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
 -- Lists of a partner, of a bill, of an upstream, of those that failed and of those that a newer one has ended.
 CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, bill, seq);
 CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, seq);
-CREATE INDEX billbridge_callbacks_dead ON billbridge_callbacks (seq, upstream) WHERE state = 'dead';
+CREATE INDEX billbridge_callbacks_failed ON billbridge_callbacks (seq, upstream) WHERE state = 'failed';
 CREATE INDEX billbridge_callbacks_superseded ON billbridge_callbacks (seq, upstream) WHERE state = 'superseded';
 -- Rows to remove, and bodies to remove.
 CREATE INDEX billbridge_callbacks_done ON billbridge_callbacks (done) WHERE done IS NOT NULL;
@@ -321,15 +321,6 @@ CREATE TABLE billbridge_wave_partners (
 
 -- The wave of a partner.
 CREATE INDEX billbridge_wave_partners_active ON billbridge_wave_partners (partner) WHERE active = 1;
-
--- The gateway that makes the steps of waves. It writes a new beat every second.
-CREATE TABLE billbridge_lead (
-	one    INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row
-	holder TEXT NOT NULL,                       -- '' for none
-	beat   INTEGER NOT NULL
-) STRICT;
-
-INSERT INTO billbridge_lead (one, holder, beat) VALUES (1, '', 0);
 
 -- The store itself
 
