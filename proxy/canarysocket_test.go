@@ -181,7 +181,7 @@ func (s *secretRun) admin(bills []string) {
 	}
 	var of strings.Builder
 	for _, bill := range bills {
-		fmt.Fprintf(&of, "GET /rollout/bill?partner=%[1]s&bill=%[2]s\nPOST /rollout/read?by=a&partner=%[1]s&bill=%[2]s\n", id, bill)
+		fmt.Fprintf(&of, "POST /rollout/read?partner=%s&bill=%s\n", id, bill)
 	}
 	for _, row := range rows(of.String() + withSecrets(`
 GET /
@@ -198,9 +198,9 @@ GET /rollout/report?partner=`+id+`
 GET /rollout/report?partner=KEY
 GET /rollout/bills?partner=KEY
 GET /callbacks?partner=KEY
-GET /rollout/bill?bill=good-0&partner=KEY
+POST /rollout/read?bill=good-0&partner=KEY
 POST /rollout/stage?stage=new&by=a&partner=KEY
-POST /rollout/unset?by=a&partner=KEY
+POST /rollout/stage?stage=default&by=a&partner=KEY
 POST /rollout/reset?by=a&`+forced+`&partner=KEY
 POST /callbacks/replay?by=a&partner=KEY
 POST /rollout/assign?by=a&owner=old&bill=good-0&partner=KEY`)) {

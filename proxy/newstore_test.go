@@ -145,7 +145,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "old", noFront, ", bills: shared")
 	play(m, `
-200 POST /rollout/unset?partner=default&by=test
+200 POST /rollout/stage?stage=default&partner=default&by=test
 success v2 create`)
 	_, reasons, _ := strings.Cut(m.ask(409, "POST /rollout/stage?partner=default&stage=new&by=anna", "Reasons:\n"), "Reasons:\n")
 	play(m, `
@@ -167,7 +167,7 @@ reload 200 default: new => default: shadow
 # it moves nobody, because a default was set
 200 GET /audit?author=config | !"stage"
 # without that, the config moves partners, at a reload and at a start
-200 POST /rollout/unset?partner=default&by=anna&{forced}
+200 POST /rollout/stage?stage=default&partner=default&by=anna&{forced}
 reload 200 default: shadow => default: old
 200 GET /audit?author=config&limit=1 | "action":"stage" | "partner":"default" | "from":"shadow","to":"old"
 restart new: new, default: old => new: new, default: shadow

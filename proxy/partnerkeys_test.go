@@ -93,7 +93,7 @@ success v2 destroy apiKey=KEY2 billId=B1`)
 	}
 	play(`200 GET /rollout?partner=SHORT2 | "partner":"{short}" | "name":"Hana Clinic" | "keys":["{short}","SHORT2"] | "stage":"new"`)
 	for _, key := range []string{demoKey, newKey} { // the gateway reads with the key that was used last
-		play("success v2 read billId=B4 apiKey=" + key + "\n200 GET /rollout/bill?partner=SECOND&bill=B4 | \"partner\":\"{short}\" | \"owner\":\"new\"")
+		play("success v2 read billId=B4 apiKey=" + key + "\n200 POST /rollout/read?partner=SECOND&bill=B4 | \"partner\":\"{short}\" | \"owner\":\"new\"")
 		checkText(t, m.newCalls.last(t).body, key)
 	}
 	play(`

@@ -99,7 +99,7 @@ fault old {"count":1000,"status":500,"body":"{\"code\":\"BILL_003\",\"msg\":\"no
 fault new {"operation":"bill.create","status":500,"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\"}}"}
 refused v2 create
 refused legacy read,destroy`)
-	m.adminPost(200, "/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`, "no clear answer")
+	m.adminPost(200, "/rollout/read?bill="+demoBill, `{"key":"`+demoKey+`"}`, "no clear answer")
 	play(m, `
 200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
 500:0000 v2 create`)

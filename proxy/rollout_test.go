@@ -318,7 +318,7 @@ logged upstream=none | partner={short} | route= | reason=
 has old W
 has new W
 409:VALIDATION_001 CLIENT destroy
-logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge rollout bill --assign
+logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge bills read --assign
 logs "msg":"a bill is at both backends","id":" | "partner":"{short}","bill":"1234567890ABCDEFGHIJ","operation":"bill.destroy"
 post 400 PATH {
 logged upstream=none | reason=refused

@@ -8,6 +8,8 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/notify"
+	"billbridge/translate"
+	"billbridge/translate/openapi"
 )
 
 // An asset is a file that the binary contains, for the version of the binary.
@@ -54,19 +56,27 @@ var assets = []asset{
 	{"completion-bash", "billbridge", "bash: completion of commands and flags", embedded("completion.bash")},
 }
 
-type assetsCommand struct {
-	Print        assetCommand   `cmd:"" default:"withargs" help:"Print a file that is the same for every gateway (the default)."`
-	PartnerGuide guideCommand   `cmd:"" help:"Print a page for the developer of a partner's program."`
-	Openapi      openapiCommand `cmd:"" help:"Print the interface that partners of one form see, as an OpenAPI 3.1 document, or as requests for an HTTP client."`
-}
+// The names of the assets that are made for a partner's form, and not in the list.
+const (
+	assetGuide   = "partner-guide"
+	assetOpenAPI = "openapi"
+)
 
-type assetCommand struct {
-	Name string `arg:"" help:"The name of the asset. list prints all names."`
+type assetsCommand struct {
+	Name string `arg:"" optional:"" help:"The name of a file; or partner-guide, a page for the developer of a partner's program; or openapi, the interface that partners of one form see, as an OpenAPI 3.1 document. If omitted, the files are listed."`
+
+	Form     translate.Form `placeholder:"FORM" help:"Required with partner-guide and openapi: the form that the partner uses, legacy or v2, or one of the table."`
+	Config   string         `placeholder:"FILE" help:"With partner-guide and openapi: the YAML config of the gateway. If omitted, the page has the defaults, for one backend in v2."`
+	Partner  string         `placeholder:"NAME" help:"With partner-guide: the partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
+	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE" help:"With partner-guide: en or ko (en)."`
+	Format   string         `enum:",markdown,html" default:"" placeholder:"FORMAT" help:"With partner-guide: markdown, or html for one file that a browser shows and prints (markdown)."`
+	Table    string         `placeholder:"FILE" help:"With openapi: this table instead of the built-in one."`
+	Overlay  string         `placeholder:"FILE" help:"With openapi: apply this overlay to the table."`
 }
 
 // arguments returns the values of Name, for the completion.
-func (*assetCommand) arguments() []string {
-	names := []string{"list"}
+func (*assetsCommand) arguments() []string {
+	names := []string{assetGuide, assetOpenAPI}
 	for _, a := range assets {
 		names = append(names, a.name)
 	}
@@ -74,8 +84,22 @@ func (*assetCommand) arguments() []string {
 }
 
 // Run prints the list or an asset.
-func (c *assetCommand) Run(s system) error {
-	if c.Name == "list" {
+func (c *assetsCommand) Run(s system) error {
+	isGuide, isOpenAPI := c.Name == assetGuide, c.Name == assetOpenAPI
+	switch {
+	case !isGuide && c.Partner+c.Language+c.Format != "":
+		return usageError("--partner, --language and --format are for partner-guide")
+	case !isOpenAPI && c.Table+c.Overlay != "":
+		return usageError("--table and --overlay are for openapi")
+	case !isGuide && !isOpenAPI && string(c.Form)+c.Config != "":
+		return usageError("--form and --config are for partner-guide and openapi")
+	case (isGuide || isOpenAPI) && c.Form == "":
+		return usageError("missing flags: --form=FORM")
+	case isGuide:
+		return c.printGuide(s)
+	case isOpenAPI:
+		return c.printOpenAPI(s)
+	case c.Name == "":
 		for _, a := range assets {
 			printf(s.out, "%-16s %-22s %s\n", a.name, a.file, a.help)
 		}
@@ -83,8 +107,33 @@ func (c *assetCommand) Run(s system) error {
 	}
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == c.Name || a.file == c.Name })
 	if i < 0 {
-		names := strings.Join(c.arguments()[1:], ", ")
+		names := strings.Join(c.arguments(), ", ")
 		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, names))
 	}
 	return s.write(assets[i].text())
+}
+
+// checkForm refuses a form that the table does not have.
+func (c *assetsCommand) checkForm(table *translate.Table) error {
+	if forms := table.Forms(); !slices.Contains(forms[:], c.Form) {
+		return usageError(fmt.Sprintf("--form must be %s or %s, but is %q", forms[0], forms[1], c.Form))
+	}
+	return nil
+}
+
+// printOpenAPI prints the interface that partners of one form see.
+func (c *assetsCommand) printOpenAPI(s system) error {
+	table, loaded, err := tableFlags{c.Config, c.Table, c.Overlay}.load(s)
+	if err != nil {
+		return err
+	}
+	if err := c.checkForm(table); err != nil {
+		return err
+	}
+	server := ""
+	if loaded != nil {
+		server = loaded.PartnerURL()
+	}
+	text, err := openapi.Document(table, c.Form, server)
+	return s.write(append(text, '\n'), err)
 }

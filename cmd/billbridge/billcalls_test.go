@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"github.com/tidwall/sjson"
 )
 
 // A billRef identifies a bill.
@@ -68,6 +70,15 @@ func operationPath(form, op string) string {
 	return "/if/bill/" + op
 }
 
+// createBody returns the body of a create with a callback address.
+func createBody(form string, at billRef, callback string) string {
+	body, err := sjson.Set(operationBody(form, "create", at, "m", false), map[string]string{"v2": "bill.callbackUrl", "legacy": "bill.callbackURL"}[form], callback)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
 // operationBody returns the body of a call with the amount 20000. With wrong, its hash is wrong.
 func operationBody(form, op string, at billRef, merchant string, wrong bool) string {
 	hash := sandbox.Hash(at.bill, "", "20000")
@@ -99,19 +110,4 @@ func operationBody(form, op string, at billRef, merchant string, wrong bool) str
 		panic(fmt.Sprint("a call that cannot be spelled: ", err))
 	}
 	return string(text)
-}
-
-// billRefOf returns the bill of a body in either form.
-func billRefOf(body []byte) billRef {
-	var in struct {
-		V2     string `json:"apiKey"`
-		Legacy string `json:"apikey"`
-		ID     string `json:"bill_id"`
-		Bill   struct {
-			V2     string `json:"billId"`
-			Legacy string `json:"bill_id"`
-		} `json:"bill"`
-	}
-	_ = json.Unmarshal(body, &in)
-	return billRef{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
 }

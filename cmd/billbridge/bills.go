@@ -10,7 +10,7 @@ import (
 
 type billsCommand struct {
 	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
-	Read billsRead `cmd:"" help:"Read a bill at its owning backend, or the bills of all writes with an unknown outcome."`
+	Read billsRead `cmd:"" help:"Read a bill at both backends, and set its owner if you say so; or read the bills of all writes with an unknown outcome."`
 
 	Dismiss billsDismiss `cmd:"" help:"Dismiss the unknown outcomes of a bill, which you know from elsewhere."`
 }
@@ -22,7 +22,7 @@ type billsList struct {
 	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
 	Open    bool   `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
 	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME" help:"List writes that had no answer, with the result of the last read. unknown: they may have taken effect, and no read has resolved the outcome. unclear: those of them that the gateway's reads of the first hour have not resolved. resolved: a read has resolved the outcome in the last 30 days."`
-	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge rollout bill --assign sets its owner."`
+	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge bills read --assign sets its owner."`
 	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
 	JSON    bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
@@ -57,28 +57,64 @@ func (c *billsList) Run(ctx context.Context, partner operate.PartnerRef) error {
 	return nil
 }
 
-type billsRead struct {
-	adminFlags
-	billFlags
-	ID      given  `arg:"" optional:"" placeholder:"ID" help:"The id of the bill."`
-	All     bool   `help:"Read the bills of all writes with an unknown outcome, of all partners or of one."`
-	Outcome string `enum:"unknown" default:"unknown" hidden:"" help:"As in bills list; --all reads no others."`
-	JSON    bool   `name:"json" help:"Print JSON instead of lines."`
+// billFlags name the partner of a bill, and the credentials for reading the bill at a backend.
+type billFlags struct {
+	Partner  given  `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	KeyFile  given  `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
+	Member   string `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of a write of the bill with an unknown outcome, or of the partner's first call."`
+	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of a write of the bill with an unknown outcome, of the bill in the ledger, or of the partner's first call."`
 }
 
-// Run reads a bill, or those of all writes with an unknown outcome.
-func (c *billsRead) Run(ctx context.Context) error {
-	if c.All == (c.ID != "") {
-		return usageError("give one of: the id of a bill, and --all")
+// ref returns the bill for package operate, with the key if --key-file is given.
+func (f *billFlags) ref(bill string) (ref operate.BillRef, err error) {
+	ref = operate.BillRef{Bill: bill, Member: f.Member, Merchant: f.Merchant}
+	flags := partnerFlags{Partner: f.Partner, KeyFile: f.KeyFile}
+	switch ref.PartnerRef, err = flags.ProvidePartner(); {
+	case err != nil:
+		return ref, err
+	case ref.Partner == "":
+		return ref, usageError("give one of --partner and --key-file")
+	case f.KeyFile != "":
+		ref.Partner = ""
+		ref.Key, err = readKey(string(f.KeyFile))
 	}
-	if c.All {
+	return ref, err
+}
+
+type billsRead struct {
+	decisionFlags
+	billFlags
+	ID     given         `arg:"" optional:"" placeholder:"ID" help:"The id of the bill."`
+	All    bool          `help:"Read the bills of all writes with an unknown outcome, of all partners or of one."`
+	Assign string        `enum:",old,new" default:"" placeholder:"BACKEND" help:"Set the owner of the bill, for a bill that is at both backends: all later calls go to the old or the new backend."`
+	Force  operate.Force `placeholder:"REASONS" help:"With --assign, not_at_both: set the owner although not both backends have the bill, or a backend cannot be read."`
+	JSON   bool          `name:"json" help:"Print JSON instead of lines."`
+}
+
+// Run reads a bill, or those of all writes with an unknown outcome, or sets the owner of a bill.
+func (c *billsRead) Run(ctx context.Context) error {
+	switch {
+	case c.All == (c.ID != ""):
+		return usageError("give one of: the id of a bill, and --all")
+	case c.All && c.Assign != "":
+		return usageError("--assign is for one bill")
+	case len(c.Force) > 0 && c.Assign == "":
+		return usageError("--force requires --assign")
+	case c.All:
 		return c.readAll(ctx)
 	}
 	ref, err := c.ref(string(c.ID))
 	if err != nil {
 		return err
 	}
-	return c.showBill(ctx, "/rollout/read", ref, c.JSON)
+	if c.Assign != "" {
+		return c.change(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
+	}
+	var b operate.Bill
+	if err := c.send(ctx, http.MethodPost, "/rollout/read", &b, ref); err != nil {
+		return err
+	}
+	return showOrJSON(c.out, c.JSON, "bill", b)
 }
 
 // giveUpAfter is how long the command waits for the next read of a gateway.

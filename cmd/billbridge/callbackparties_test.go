@@ -93,28 +93,23 @@ func newCallbackUpstream(t *testing.T, form string) *callbackUpstream {
 	return u
 }
 
-// notify sends the callback of a bill until it is acknowledged in the upstream's form. It returns the number of calls.
-func (u *callbackUpstream) notify(ctx context.Context, client *http.Client, bill string) (calls int, err error) {
-	return u.notifyOf(ctx, client, bill, callbackBody(u.form, bill))
-}
-
-func (u *callbackUpstream) notifyOf(ctx context.Context, client *http.Client, bill, body string) (calls int, err error) {
+// notify sends the callback of a bill until it is acknowledged in the upstream's form.
+func (u *callbackUpstream) notify(ctx context.Context, client *http.Client, bill string) (err error) {
 	u.mu.Lock()
 	address := u.addresses[bill]
 	u.mu.Unlock()
 	for ctx.Err() == nil {
-		calls++
 		var status int
 		var answer string
-		if status, answer, err = post(ctx, client, address, body); err != nil {
+		if status, answer, err = post(ctx, client, address, callbackBody(u.form, bill)); err != nil {
 			continue // its gateway was killed
 		}
 		if status == http.StatusOK && answer == callbackAnswer(u.form) {
-			return calls, nil
+			return nil
 		}
 		err = fmt.Errorf("callback of %s: %d %s", bill, status, answer)
 	}
-	return calls, errors.Join(err, ctx.Err())
+	return errors.Join(err, ctx.Err())
 }
 
 func post(ctx context.Context, client *http.Client, url, body string) (int, string, error) {
@@ -148,18 +143,14 @@ const partnerSecret = "secret=canary-query"
 type partnerServer struct {
 	url string
 
-	mu          sync.Mutex
-	react       func(bill string, attempt int) reaction // attempt counts from setReaction; the function may read p
-	released    chan struct{}                           // closed to answer the attempts that hang
-	changed     chan struct{}                           // closed and replaced at every change
-	ids         map[string]string                       // webhook-ids by bill
-	bills       map[string]string                       // bills by webhook-id
-	attempts    map[string]int                          // by bill, from setReaction
-	accepted    map[string]int                          // by bill
-	calls       int
-	underWay    int // attempts that are not answered
-	maxUnderWay int // the maximum of underWay
-	refused     int
+	mu       sync.Mutex
+	react    func(bill string, attempt int) reaction // attempt counts from setReaction; the function may read p
+	released chan struct{}                           // closed to answer the attempts that hang
+	changed  chan struct{}                           // closed and replaced at every change
+	ids      map[string]string                       // webhook-ids by bill
+	bills    map[string]string                       // bills by webhook-id
+	attempts map[string]int                          // by bill, from setReaction
+	accepted map[string]int                          // by bill
 }
 
 func newPartner(t *testing.T) *partnerServer {
@@ -221,9 +212,6 @@ func (p *partnerServer) begin(bill, id string) reaction {
 		p.ids[bill], p.bills[id] = id, bill
 	}
 	p.attempts[bill]++
-	p.calls++
-	p.underWay++
-	p.maxUnderWay = max(p.maxUnderWay, p.underWay)
 	p.notifyChange()
 	return p.react(bill, p.attempts[bill])
 }
@@ -231,13 +219,8 @@ func (p *partnerServer) begin(bill, id string) reaction {
 func (p *partnerServer) end(bill string, did reaction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.underWay--
-	switch did {
-	case accept:
+	if did == accept {
 		p.accepted[bill]++
-	case refuse:
-		p.refused++
-	case hang:
 	}
 	p.notifyChange()
 }
@@ -267,17 +250,16 @@ func (p *partnerServer) await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// deliveries returns the number of deliveries of bills, how many of them were repeated, and how many bills have none.
-func (p *partnerServer) deliveries(bills []string) (all, repeated, missing int) {
+// deliveries returns the number of deliveries of bills, and how many bills have none.
+func (p *partnerServer) deliveries(bills []string) (all, missing int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, bill := range bills {
 		n := p.accepted[bill]
 		all += n
-		repeated += max(n-1, 0)
 		if n == 0 {
 			missing++
 		}
 	}
-	return all, repeated, missing
+	return all, missing
 }

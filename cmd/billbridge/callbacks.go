@@ -23,7 +23,6 @@ type callbacksCommand struct {
 	Replay  callbackReplay  `cmd:"" help:"Deliver failed callbacks again, with the same ids."`
 	Drop    callbackDrop    `cmd:"" help:"Drop failed callbacks for good."`
 	Assign  callbackAssign  `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
-	Audit   auditCommand    `cmd:"" help:"List who changed what, the last change first. The same as billbridge audit."`
 }
 
 // filterFlags select callbacks.

@@ -43,7 +43,7 @@ var volatile = []struct {
 	{regexp.MustCompile(` +\n`), "\n"},
 }
 
-// Callbacks that a partner refused are listed, shown, replayed and dropped, as testdata/callbacks.txt shows. After $ is a command, after
+// Callbacks that a partner refused are listed, shown, replayed and dropped, as testdata/callbacks.txt shows. After $ is a command or audit, after
 // % one on a terminal, and after > are the bills that were delivered since the last such line, with their numbers. The partner refuses
 // until the first of them. {MINE0} is the id of the callback of the bill MINE0.
 func TestCallbacksCommands(t *testing.T) {
@@ -58,7 +58,7 @@ func TestCallbacksCommands(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, bill := range bills { // one after the other, for a known order
-		works(t)(upstream.notify(ctx, client, bill))
+		must(t, upstream.notify(ctx, client, bill))
 	}
 	awaitNoneWaiting(t, g, len(bills))
 	var names, ids []string
@@ -78,7 +78,10 @@ func TestCallbacksCommands(t *testing.T) {
 			got.WriteString("\n" + line)
 			before = ""
 		case "$", "%":
-			args := append([]string{"callbacks"}, strings.Fields(strings.NewReplacer(names...).Replace(rest))...)
+			args := strings.Fields(strings.NewReplacer(names...).Replace(rest))
+			if args[0] != "audit" {
+				args = append([]string{"callbacks"}, args...)
+			}
 			code, out, errs := runCommand(t, mark == "%", append(args, "--admin", "http://"+g.operator)...)
 			text := shown.Replace(out + errs)
 			for _, v := range volatile {

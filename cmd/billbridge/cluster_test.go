@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -105,11 +104,9 @@ func (b *cluster) createBills(t *testing.T, client *http.Client, p *partnerServe
 	for range 64 {
 		workers.Go(func() {
 			for bill := range todo {
-				path, shape := "/bill", `{"apiKey":"%s","member":"m","merchant":"s","bill":{"billId":"%s","sendType":"TALK","price":20000,"hash":"h","callbackUrl":"%s"}}`
-				if formOf(bill) == "legacy" {
-					path, shape = "/if/bill/send", `{"apikey":"%s","member":"m","merchant":"s","bill":{"bill_id":"%s","price":"20000","hash":"h","callbackURL":"%s"}}`
-				}
-				status, answer, err := post(ctx, client, clusterURL+path, fmt.Sprintf(shape, keyOf(bill), bill, p.url+"/paid/"+bill+"?"+partnerSecret))
+				form := formOf(bill)
+				body := createBody(form, billRef{keyOf(bill), bill}, p.url+"/paid/"+bill+"?"+partnerSecret)
+				status, answer, err := post(ctx, client, clusterURL+operationPath(form, "create"), body)
 				if err != nil || status != http.StatusOK || gjson.Get(answer, "code").String() != "0000" {
 					t.Errorf("making %s: %d %s, %v", bill, status, answer, err)
 				}

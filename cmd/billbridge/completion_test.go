@@ -124,3 +124,17 @@ func TestNoMessageListsAnEmptyChoice(t *testing.T) {
 		t.Errorf("only %d flags have such a choice", optional)
 	}
 }
+
+// People find the command that they need among few: each one more is one more to know.
+func TestCommandsAreFew(t *testing.T) {
+	t.Parallel()
+	var all []string
+	eachCommand(model().Node, "", func(n *kong.Node, words string) {
+		if len(n.Children) == 0 && !n.Hidden {
+			all = append(all, strings.TrimSpace(words))
+		}
+	})
+	if len(all) < 30 || len(all) > 42 {
+		t.Errorf("%d commands: %q", len(all), all)
+	}
+}

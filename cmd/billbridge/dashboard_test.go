@@ -53,7 +53,7 @@ func TestDashboardQueriesReturnData(t *testing.T) {
 	}
 	lookPath(t, "prometheus")
 	demo := startDemoProcess(t)
-	prometheus := startPrometheus(t, "", map[string]string{"demo": hostOf(demo.admin)})
+	prometheus := startPrometheus(t, strings.TrimPrefix(demo.admin, "http://"))
 
 	values := map[string][]string{"__rate_interval": {"5s"}, "__range": {"5s"}}
 	for _, v := range gjson.Get(dashboard, "templating.list").Array() {

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 )
 
@@ -48,7 +47,7 @@ func (d *demoProcess) stops(signal os.Signal) {
 }
 
 // The partners of the demo make calls of both forms, with refusals, failures and unknown outcomes, and callbacks that are delivered,
-// repeated and dead. A dead callback can be replayed.
+// repeated and dead.
 func TestDemoShowsEveryKindOfCall(t *testing.T) {
 	t.Parallel()
 	d := startDemoProcess(t)
@@ -90,21 +89,6 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 	if code, out, _ := runCommand(t, false, "bills", "list", "--outcome", "unknown", "--admin", d.admin); code != exitOK || !strings.Contains(out, "bill.create") {
 		t.Errorf("unknown outcomes: %d %s", code, out)
 	}
-	short := partner.Of("demo-key-05").Short()
-	var list string
-	proxytest.Eventually(t, func() bool { // the first dead ones can be those of the partner with 410
-		_, list, _ = runCommand(t, false, "callbacks", "list", "--state", "failed", "--partner", short, "--limit", "1", "--admin", d.admin)
-		return strings.Contains(list, "status 503")
-	}, func() string { return list })
-	id := regexp.MustCompile(`cb_\w+`).FindString(list)
-	if code, out, errs := runCommand(t, false, "callbacks", "replay", id, "--admin", d.admin); code != exitOK {
-		t.Fatalf("%d %s %s", code, out, errs)
-	}
-	var shown string
-	proxytest.Eventually(t, func() bool {
-		_, shown, _ = runCommand(t, false, "callbacks", "show", id, "--admin", d.admin)
-		return regexp.MustCompile(`(?m)^state +delivered$`).MatchString(shown)
-	}, func() string { return shown })
 	if _, page := httpCall(t, http.MethodGet, d.admin+"/", ""); !strings.Contains(page, `class="demo"`) {
 		t.Errorf("the console does not say that it shows a demo:\n%s", page)
 	}

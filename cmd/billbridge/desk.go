@@ -14,17 +14,13 @@ import (
 	"billbridge/proxy/desk"
 )
 
-type deskCommand struct {
-	Run   deskRun   `cmd:"" help:"Practise with a partner's test system: run cases against it, and report what to repair."`
-	Cases deskCases `cmd:"" help:"List the cases."`
-}
-
 // exitDeskUsage is that of a wrong usage, EX_USAGE of sysexits.h: 2 is a run that was interrupted.
 const exitDeskUsage = 64
 
-type deskRun struct {
-	Plan     string   `required:"" placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
-	Hook     string   `required:"" placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
+type deskCommand struct {
+	Cases    bool     `help:"List the cases, and run none."`
+	Plan     string   `placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
+	Hook     string   `placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
 	Listen   string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
 	Case     []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
 	Attempts int      `default:"1" placeholder:"N" help:"The attempts at a case that does not pass (${default})."`
@@ -32,8 +28,14 @@ type deskRun struct {
 	Report   string   `placeholder:"FILE" help:"Write the results as one HTML page."`
 }
 
-// Run runs the plan.
-func (c *deskRun) Run(ctx context.Context, s system) error {
+// Run runs the plan, or lists the cases.
+func (c *deskCommand) Run(ctx context.Context, s system) error {
+	switch {
+	case c.Cases:
+		return show(s.out, "desk cases", desk.Cases())
+	case c.Plan == "" || c.Hook == "":
+		return usageError("give --plan and --hook, or --cases")
+	}
 	text, err := os.ReadFile(c.Plan)
 	if err != nil {
 		return err
@@ -92,11 +94,4 @@ func writePage(name string, write func(io.Writer, desk.Result) error, res desk.R
 	}
 	var page bytes.Buffer
 	return errors.Join(write(&page, res), os.WriteFile(name, page.Bytes(), 0o600))
-}
-
-type deskCases struct{}
-
-// Run lists the cases.
-func (c *deskCases) Run(s system) error {
-	return show(s.out, "desk cases", desk.Cases())
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -256,23 +255,14 @@ func (g *guide) Attempts() (all time.Duration) {
 	return all
 }
 
-// guideCommand is billbridge assets partner-guide.
-type guideCommand struct {
-	Form     translate.Form `required:"" placeholder:"FORM" help:"The form that the partner uses: legacy or v2, or one of the table of the config."`
-	Language string         `default:"en" enum:"en,ko" help:"The language of the page: en or ko."`
-	Format   string         `default:"markdown" enum:"markdown,html" help:"The format: markdown, or html for one file that a browser shows and prints."`
-	Partner  string         `placeholder:"NAME" help:"The partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
-	Config   string         `placeholder:"FILE" help:"YAML config of the gateway. If omitted, the page has the defaults, for one backend in v2."`
-}
-
-// Run prints the guide.
-func (c *guideCommand) Run(s system) error {
+// printGuide prints the guide.
+func (c *assetsCommand) printGuide(s system) error {
 	loaded, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
 		return err
 	}
-	if forms := loaded.Table.Forms(); !slices.Contains(forms[:], c.Form) {
-		return usageError(fmt.Sprintf("--form must be %s or %s, but is %q", forms[1], forms[0], c.Form))
+	if err := c.checkForm(loaded.Table); err != nil {
+		return err
 	}
 	if c.Config == "" {
 		callbacks := config.DefaultCallbacks()
@@ -297,5 +287,5 @@ func (c *guideCommand) Run(s system) error {
 	if loaded.Callbacks != nil && len(loaded.Callbacks.Sources) == 0 {
 		printf(s.err, "warning: the page does not say from which addresses callbacks come: set callbacks.sources\n")
 	}
-	return s.write(newGuide(loaded, c.Form, partner).page(c.Language, c.Format))
+	return s.write(newGuide(loaded, c.Form, partner).page(cmp.Or(c.Language, "en"), cmp.Or(c.Format, "markdown")))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -99,28 +98,4 @@ func TestGuideInHTML(t *testing.T) {
 	}
 	equal(t, regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|href=|url\(|@import|<b>`).FindString(page), "")
 	has(t, page, `<h1>청구 게이트웨이 연동 안내: Nine Herons *Clinic* &lt;b&gt;</h1>`)
-}
-
-// Without a config, and with one that lacks what the page needs, the page says what is missing, and a warning names the key.
-func TestGuideWithoutConfig(t *testing.T) {
-	t.Parallel()
-	for language, missing := range map[string]string{"en": "not set yet: ask the operator", "ko": "아직 정해지지 않음"} {
-		page, warnings := printGuide(t, "--form", "legacy", "--language", language)
-		if strings.Count(page, missing) != 2 || !strings.Contains(warnings, "set public_url") || !strings.Contains(warnings, "set callbacks.sources") {
-			t.Errorf("%s: %d times %q, warnings %q", language, strings.Count(page, missing), missing, warnings)
-		}
-	}
-}
-
-// A partner that the config does not have is refused. The value is not printed, since it may be a key.
-func TestGuideOfUnknownPartner(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	proxytest.WriteFile(t, file, "upstreams: {new: {form: v2, url: https://new.example.com}}\npartners: {aaaaaaaaaaaa: {name: Hana}}\n")
-	var out bytes.Buffer
-	args := []string{"assets", "partner-guide", "--config", file, "--form", "v2", "--partner", pastedSecret}
-	if code := run(t.Context(), args, system{out: &out, err: &out, env: noEnvironment}); code != exitError ||
-		!strings.Contains(out.String(), "neither the name nor the hash") || partOfSecret.MatchString(out.String()) {
-		t.Errorf("exit code %d\n%s", code, out.String())
-	}
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// noExplain leaves out the read after an unknown outcome: it would be the last call that the backend got.
-const noExplain = "failures: {explain: 0s}\n"
-
 // A guided is a gateway whose behaviour is compared with its guide, and its backend.
 type guided struct {
 	*guide
@@ -157,7 +154,7 @@ func TestGuideSaysWhichCodesArrive(t *testing.T) {
 		for name, overlay := range guideOverlays(t) {
 			t.Run(forms[0]+" to "+forms[1]+" "+name, func(t *testing.T) {
 				t.Parallel()
-				g := newGuided(t, forms[0], forms[1], overlay, noExplain)
+				g := newGuided(t, forms[0], forms[1], overlay, "failures: {explain: 0s}\n")
 				o, s := g.Table.Operation("bill.read"), g.Systems[0]
 				request, _ := g.document(o, translate.Request, g.Form)
 				arrive := map[string]bool{}

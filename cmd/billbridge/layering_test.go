@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,61 +24,11 @@ type layer struct {
 	never []string // other packages that it must not import; a name that ends in / includes all packages below
 }
 
-// designed has a line for every package: the packages of this module that it may import, and after ! those of others that it must
-// not import. web stands for net/http with all below it, process for os with all below it and flag.
-const designed = `
-# No I/O: the caller passes all input.
-translate: ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
-translate/billing: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
-translate/openapi: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
-config: translate translate/billing ! web
-# The writer of the log. It knows neither requests nor files.
-proxy/accesslog: config ! web process
-# The identity of a partner, for all packages.
-proxy/partner: ! web
-# It alone knows OpenTelemetry.
-proxy/tracing: config ! process
-proxy/store: proxy/partner ! web
-# They have what tests share. A test within a package that they import cannot use them, which would be a cycle.
-proxy/proxytest: config translate proxy/partner proxy/store ! web
-proxy/proxytest/browser: proxy/proxytest
-# It decides where calls go. It speaks to nobody, and has no words for operators.
-proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
-proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
-# It decides what waves do, and changes nothing.
-proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
-# It finds what happens, and leaves the delivery to the relay.
-proxy/notify: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process web
-# What an operator can do, and its one door.
-proxy/operate: config proxy/notify proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
-proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
-# The frame of pages, for the console and the sandbox. It knows neither.
-proxy/pages: ! process net
-proxy/sandbox:
-# It shows the sandbox to the developers of partners.
-proxy/sandbox/web: proxy/pages proxy/sandbox ! process net
-# It is for practice. It knows the sandbox, and nothing of the gateway.
-proxy/desk: proxy/partner proxy/sandbox ! process github.com/prometheus/
-proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
-proxy: proxy/relay proxy/store proxy/tracing ! process
-# It shows the gateway to the operator, and knows neither files nor the sandbox.
-proxy/console: config translate translate/billing translate/openapi proxy proxy/operate proxy/pages proxy/partner proxy/rollout proxy/rollout/evidence
-proxy/console: proxy/rollout/wave proxy/store ! process net
-# It makes calls on connections, independent of gateway and config.
-proxy/httpconn: ! github.com/prometheus/
-# It processes bytes of connections, independent of gateway and config.
-proxy/framing: ! net/http os github.com/prometheus/
-# It wires the other packages.
-proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/notify proxy/operate proxy/pages proxy/partner
-proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
-# A program for measurements.
-proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing translate/openapi proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/sandbox/web proxy/desk
-cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
-`
-
-var layers = func() map[string]layer {
+// layersOf returns the rules of testdata/layers.txt by package.
+func layersOf(t *testing.T) map[string]layer {
+	t.Helper()
 	all := map[string]layer{}
+	designed := string(proxytest.ReadFile(t, "testdata/layers.txt"))
 	for line := range strings.Lines(strings.NewReplacer(" web", " net/http net/http/", " process", " os os/ flag").Replace(designed)) {
 		if folder, rule, ok := strings.Cut(line, ":"); ok && line[0] != '#' {
 			of, never, _ := strings.Cut(rule, "!")
@@ -86,7 +37,7 @@ var layers = func() map[string]layer {
 		}
 	}
 	return all
-}()
+}
 
 // A source has the imports of a file. Packages of this module are named by their folder.
 type source struct {
@@ -137,10 +88,11 @@ func sources(t *testing.T) map[string][]source {
 
 func TestPackagesImportOnlyWhatTheDesignAllows(t *testing.T) {
 	t.Parallel()
+	layers := layersOf(t)
 	for folder, files := range sources(t) {
 		rule, ok := layers[folder]
 		if !ok {
-			t.Errorf("package %s has no layer: add one to layers", folder)
+			t.Errorf("package %s has no layer: add one to testdata/layers.txt", folder)
 			continue
 		}
 		for _, f := range files {
@@ -167,7 +119,7 @@ func matches(names []string, imported string) bool {
 // A package must not get a forbidden import through another package of this module either.
 func TestForbiddenImportsAreNotReachedIndirectly(t *testing.T) {
 	t.Parallel()
-	tree := sources(t)
+	tree, layers := sources(t), layersOf(t)
 	for _, folder := range []string{"translate", "translate/billing", "translate/openapi", "config", "proxy/sandbox"} {
 		seen := map[string]bool{}
 		var follow func(at string)
@@ -233,6 +185,21 @@ func TestTopLevelFolders(t *testing.T) {
 	}
 	want := []string{"cmd", "config", "proxy", "translate"}
 	equal(t, got, want)
+}
+
+// Every printed time is in RFC 3339. Only sandboxes have other formats, those of the interface.
+func TestTimesAreRFC3339(t *testing.T) {
+	t.Parallel()
+	printed := regexp.MustCompile(`\.(?:Format|AppendFormat)\(.*`)
+	for folder, files := range sources(t) {
+		for _, f := range files {
+			for _, call := range printed.FindAllString(string(proxytest.ReadFile(t, filepath.Join(module, f.file))), -1) {
+				if folder != "proxy/sandbox" && f.file != "cmd/billbridge/sandbox.go" && !strings.Contains(call, "time.RFC3339") && !strings.Contains(call, "jsontext") {
+					t.Errorf("%s: %s", f.file, call)
+				}
+			}
+		}
+	}
 }
 
 // Only main.go uses the streams, arguments, environment and exit of the process. Commands take a system, so that tests

@@ -117,7 +117,6 @@ type commands struct {
 	Store     storeCommand     `cmd:"" help:"Back up the store, change its key, and show or confirm its clock."`
 	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`
 	Complete  completeCommand  `cmd:"" hidden:""`
-	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
 }

@@ -82,7 +82,7 @@ func TestPatroni(t *testing.T) {
 	proxytest.OnlyLong(t)
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "CLUSTER\tFAULT\tADDRESS\tPRIMARY\tREFUSED\tAFTER\tSLOWEST\tREADS\tCREATED\tREFUSED\tUNKNOWN\t"+
+	_, _ = fmt.Fprintln(w, "CLUSTER\tFAULT\tADDRESS\tPRIMARY\tREFUSED\tAFTER\tREADS\tCREATED\tREFUSED\tUNKNOWN\t"+
 		"NOT IN LEDGER\tFAIL-OVERS\tLOST\tDOUBLED\tMISROUTED")
 	for _, mode := range []struct {
 		name, failover string

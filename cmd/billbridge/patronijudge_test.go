@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -22,19 +20,17 @@ import (
 func (b *patroniTrial) judge(t *testing.T, f patroniFault, began, primary time.Time) string {
 	t.Helper()
 	slices.SortFunc(b.calls, func(x, y patroniCall) int { return x.began.Compare(y.began) })
-	var refused, after, slowest [2]time.Duration // by gateway
-	var failing [2]*patroniCall                  // the first of those that failed one after the other
-	counts, samples := map[string]int{}, map[string]string{}
+	var refused, after [2]time.Duration // by gateway
+	var failing [2]*patroniCall         // the first of those that failed one after the other
+	counts := map[string]int{}
 	for i := range b.calls {
 		call := &b.calls[i]
 		switch {
 		case call.read && !call.ok():
 			counts["reads"]++
-			samples["read"] = fmt.Sprintf("%.1f s: %d %s", call.began.Sub(began).Seconds(), call.status, call.text)
 		case call.read:
 		case call.ok():
 			counts["bills"]++
-			slowest[call.gateway] = max(slowest[call.gateway], call.took)
 			if first := failing[call.gateway]; first != nil {
 				refused[call.gateway] += call.began.Sub(first.began)
 				if from := primary; call.began.After(primary) {
@@ -47,14 +43,11 @@ func (b *patroniTrial) judge(t *testing.T, f patroniFault, began, primary time.T
 			}
 		default:
 			counts[map[bool]string{true: "refused", false: "unknown"}[call.refused()]]++
-			kind := fmt.Sprint(call.status, " ", call.code)
-			samples[kind] = fmt.Sprintf("%.1f s: %s", call.began.Sub(began).Seconds(), call.text)
 			if failing[call.gateway] == nil {
 				failing[call.gateway] = call
 			}
 		}
 	}
-	t.Logf("%s: answers that are not a success: %v", b.address, samples)
 	for gateway, call := range failing {
 		if call != nil {
 			t.Errorf("%s: the creates of gateway %d do not come back: %d %s", b.address, gateway, call.status, call.text)
@@ -63,28 +56,15 @@ func (b *patroniTrial) judge(t *testing.T, f patroniFault, began, primary time.T
 	if counts["reads"] > 0 {
 		t.Errorf("%s: reads that need no store were refused: %d", b.address, counts["reads"])
 	}
-	const goal = 10 * time.Second // a busy machine can miss it: it fails no test
-	if f.name == "switchover" && max(refused[0], refused[1]) > goal || max(after[0], after[1]) > goal {
-		t.Logf("%s: GOAL NOT MET: creates were refused for %s, %s of it with a new primary", b.address, refused, after)
-	}
 	failOvers := b.failOvers(t)
-	for n, g := range b.gateways {
-		lines := map[string]int{}
-		for line := range strings.Lines(g.process.all("stderr")) {
-			if level := gjson.Get(line, "level").String(); level == "WARN" || level == "ERROR" {
-				lines[level+" "+gjson.Get(line, "msg").String()]++
-			}
-		}
-		t.Logf("%s: log of gateway %d: %v", b.address, n, lines)
-	}
 	b.checkBackends(t, counts)
 	b.repeat(t, counts)
 	if counts["not in ledger"] > 0 && !strings.Contains(failOvers, "lost") && !strings.Contains(failOvers, "unproven") {
 		t.Errorf("%s: the ledger lacks %d bills, and no gateway reports it", b.address, counts["not in ledger"])
 	}
 	seconds := func(d [2]time.Duration) string { return fmt.Sprintf("%.1f", max(d[0], d[1]).Seconds()) }
-	return fmt.Sprintf("%.1f\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d", primary.Sub(began).Seconds(),
-		seconds(refused), seconds(after), seconds(slowest), counts["reads"], counts["bills"], counts["refused"],
+	return fmt.Sprintf("%.1f\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d", primary.Sub(began).Seconds(),
+		seconds(refused), seconds(after), counts["reads"], counts["bills"], counts["refused"],
 		counts["unknown"], counts["not in ledger"], failOvers, counts["lost"], counts["doubled"], counts["misrouted"])
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/proxytest"
@@ -21,21 +20,13 @@ type prometheusServer struct {
 	url string
 }
 
-// startPrometheus starts Prometheus with gateways as targets, by the name of their job. rules may be empty.
-func startPrometheus(t *testing.T, rules string, targets map[string]string) *prometheusServer {
+// startPrometheus starts Prometheus with a gateway as its target.
+func startPrometheus(t *testing.T, address string) *prometheusServer {
 	t.Helper()
 	program, dir := lookPath(t, "prometheus"), t.TempDir()
 	// A scrape may take as long as its interval: the gateway waits for its store up to 500 ms.
-	config := "global: {scrape_interval: 1s, evaluation_interval: 1s}\nscrape_configs:\n"
-	for job, address := range targets {
-		config += fmt.Sprintf("  - {job_name: %s, authorization: {credentials: %s}, static_configs: [{targets: [%q]}]}\n", job, alertToken, address)
-	}
-	if rules != "" {
-		config += "rule_files: [alerts.yaml]\n"
-	}
-	for name, text := range map[string]string{"prometheus.yml": config, "alerts.yaml": rules} {
-		proxytest.WriteFile(t, filepath.Join(dir, name), text)
-	}
+	proxytest.WriteFile(t, filepath.Join(dir, "prometheus.yml"),
+		fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs: [{job_name: demo, static_configs: [{targets: [%q]}]}]\n", address))
 	p, err := launch(dir, program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { // before its folder is removed
@@ -71,6 +62,3 @@ func (p *prometheusServer) hasData(expr string, labels ...string) bool {
 	}
 	return false
 }
-
-// hostOf returns the address of a URL.
-func hostOf(address string) string { return strings.TrimPrefix(address, "http://") }

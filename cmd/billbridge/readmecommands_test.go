@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
+
+	"github.com/alecthomas/kong"
 )
 
 // The commands in READMEs are tested.
@@ -21,40 +23,13 @@ import (
 // A block marked console has a part of the output of the command before it. A … stands for any text, and a line with … alone for any
 // number of lines.
 //
-// Any other command, in a block or in backquotes, must be run by a script or by such a block (TestReadmeMentionsAreRun).
+// Any other command of this program, in a block or in backquotes, must exist (TestReadmeMentionsExist).
 
-// notRun are commands that no test runs, with the reason.
+// notRun are beginnings of commands that this test does not run, with the reason.
 var notRun = map[string]string{
-	"go test ./...": "it would run this test again",
-	".ci/run":       "it would run this test again",
-	".ci/release":   "it takes minutes; .ci/packages runs it",
-	".ci/packages":  "it takes minutes; .ci/run runs it",
-	"systemctl enable --now billbridge.socket billbridge.service": "a test has no systemd",
-	"go build ./cmd/billbridge":                                   "go test builds the program for the scripts",
-	"go run ./cmd/billbridge":                                     "it stands for billbridge; it is run with a command",
-}
-
-// ranElsewhere are beginnings of commands that another test runs, with the name of the test.
-var ranElsewhere = map[string]string{
-	"proxy/bench/README.md: go run ":     "TestCommandsPrintTheirMeasurement",
-	"proxy/bench/README.md: go test ":    "TestReadmeNamesBenchmarksThatExist", // .ci/long runs all benchmarks
-	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",
-	"proxy/store/README.md: pg_restore ": "TestReadmeBackupOfPostgreSQL",
-	"billbridge sandbox forward":         "TestScripts",
-	"billbridge callbacks show ":         "TestCallbacksCommands",
-	"billbridge callbacks replay ":       "TestCallbacksCommands",
-	"billbridge callbacks drop ":         "TestCallbacksCommands",
-	"billbridge callbacks assign":        "TestCallbacksCommands",
-}
-
-// elsewhere reports whether another test runs a command of a README.
-func elsewhere(file, command string) bool {
-	for begin := range ranElsewhere {
-		if strings.HasPrefix(command, begin) || strings.HasPrefix(file+": "+command, begin) {
-			return true
-		}
-	}
-	return false
+	"go test ./...":              "it would run this test again",
+	"billbridge sandbox forward": "a script runs it",
+	"pg_dump ":                   "TestReadmeBackupOfPostgreSQL runs it",
 }
 
 // A shellCommand is a command of a block and its output.
@@ -150,8 +125,10 @@ var adminCommand = regexp.MustCompile(`^billbridge (rollout|bills|callbacks|stor
 func (s *session) run(c shellCommand) {
 	s.t.Helper()
 	command := bare(c.command)
-	if notRun[command] != "" || elsewhere(c.file, command) {
-		return
+	for begin := range notRun {
+		if strings.HasPrefix(command, begin) {
+			return
+		}
 	}
 	kind := slices.IndexFunc(servers[:], func(k serverCommand) bool { return strings.HasPrefix(command, k.command) })
 	switch {
@@ -297,7 +274,7 @@ type mention struct {
 
 var (
 	inBackquotes = regexp.MustCompile("`([^`]+)`")
-	isCommand    = regexp.MustCompile(`^(billbridge( |$)|go (run|test|build|doc|tool|vet) |curl |pg_dump |pg_restore |systemctl |kubectl |docker |\.ci/)`)
+	isCommand    = regexp.MustCompile(`^billbridge( |$)`)
 )
 
 // mentions returns the commands of a README that are not in blocks marked sh and console.
@@ -329,93 +306,32 @@ func mentions(t *testing.T, name string) (all []mention) {
 	return all
 }
 
-// Every command that a README mentions is run, with each of its flags, by a script or by TestReadmeCommands.
-func TestReadmeMentionsAreRun(t *testing.T) {
+// Every command of this program that a README mentions exists, with each of its flags.
+func TestReadmeMentionsExist(t *testing.T) {
 	t.Parallel()
-	var ran []parsedCommand
-	for _, b := range allBlocks(t) {
-		if b.language == "sh" {
-			for _, c := range shellCommands(b) {
-				ran = append(ran, parts(bare(c.command)))
-			}
-		}
-	}
-	if len(ran) < 10 {
-		t.Errorf("%d commands in blocks marked sh: too few", len(ran))
-	}
-	scripts, err := filepath.Glob("testdata/script/*.txtar")
-	must(t, err)
-	runs := regexp.MustCompile(`(?m)^(?:exits 0|start \w+) (billbridge .*)$`)
-	for _, script := range scripts {
-		text := proxytest.ReadFile(t, script)
-		for _, m := range runs.FindAllStringSubmatch(string(text), -1) {
-			ran = append(ran, parts(m[1]))
-		}
-	}
+	commands := map[string]*kong.Node{}
+	eachCommand(model().Node, "billbridge", func(n *kong.Node, words string) { commands[words] = n })
 	n := 0
 	for _, name := range readmes(t) {
 		for _, m := range mentions(t, name) {
+			words, command := "", commands["billbridge"]
+			for i, word := range strings.Fields(m.command) {
+				words = strings.TrimSpace(words + " " + word)
+				if at := commands[words]; at != nil {
+					command = at
+				} else if len(command.Children) > 0 && command.DefaultCmd == nil && !strings.HasPrefix(word, "-") {
+					t.Errorf("%s:%d: there is no command %s", m.file, m.line, words)
+				}
+				flag, _, _ := strings.Cut(word, "=")
+				if name, isFlag := strings.CutPrefix(flag, "--"); i > 0 && isFlag && name != "help" &&
+					!slices.ContainsFunc(flagsOf(command), func(f *kong.Flag) bool { return f.Name == name }) {
+					t.Errorf("%s:%d: there is no flag %s: %s", m.file, m.line, flag, m.command)
+				}
+			}
 			n++
-			if notRun[m.command] != "" || elsewhere(m.file, m.command) {
-				continue
-			}
-			if !slices.ContainsFunc(ran, func(one parsedCommand) bool { return runsAs(parts(m.command), one) }) {
-				t.Errorf("%s:%d: no test runs this: %s", m.file, m.line, m.command)
-			}
 		}
 	}
-	tests := declaredTests(t)
-	for command, test := range ranElsewhere {
-		if !tests[test] {
-			t.Errorf("%s should be run by %s, which does not exist", command, test)
-		}
+	if n < 10 {
+		t.Errorf("%d mentions: too few", n)
 	}
-	if n < 10 || len(ran) < 50 {
-		t.Errorf("%d mentions and %d commands that are run: too few", n, len(ran))
-	}
-}
-
-// A parsedCommand has the words and flags of a command. Words in small letters are names of commands and values; other
-// words are data, such as files, ids and numbers.
-type parsedCommand struct {
-	words []string
-	flags map[string]string
-}
-
-func parts(command string) parsedCommand {
-	c := parsedCommand{flags: map[string]string{}}
-	flag := ""
-	for _, word := range strings.Fields(command) {
-		switch {
-		case strings.HasPrefix(word, "-"):
-			var value string
-			flag, value, _ = strings.Cut(word, "=")
-			c.flags[flag] = value
-		case flag != "":
-			c.flags[flag] = word
-			flag = ""
-		default:
-			c.words = append(c.words, word)
-		}
-	}
-	return c
-}
-
-var aWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
-
-func same(mention, ran string) bool { return mention == ran || !aWord.MatchString(mention) }
-
-// runsAs reports whether a command that was run covers a mention: it has the same words and flags, and may have more
-// flags.
-func runsAs(mention, ran parsedCommand) bool {
-	_, helps := ran.flags["--help"]
-	if _, wanted := mention.flags["--help"]; helps != wanted || !slices.EqualFunc(mention.words, ran.words, same) {
-		return false
-	}
-	for flag, value := range mention.flags {
-		if is, ok := ran.flags[flag]; !ok || !same(value, is) {
-			return false
-		}
-	}
-	return true
 }

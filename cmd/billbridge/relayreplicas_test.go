@@ -1,14 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"syscall"
 	"testing"
 
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 )
 
 // awaitNoneWaiting waits until no callback is waiting: then all deliveries are recorded.
@@ -30,22 +28,4 @@ func terminate(t *testing.T, b *cluster, g *gateway) {
 	b.remove(g)
 	must(t, g.process.cmd.Process.Signal(syscall.SIGTERM))
 	g.process.ends(t)
-}
-
-// countByState returns the number of callbacks by state. No gateway may have the store open.
-func countByState(t *testing.T, url string) map[store.State]int {
-	t.Helper()
-	s, err := store.Open(t.Context(), url)
-	must(t, err)
-	counts := map[store.State]int{}
-	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped, store.Superseded} {
-		n, counting := s.Count(t.Context(), store.Filter{State: state})
-		if err = errors.Join(err, counting); n > 0 {
-			counts[state] = n
-		}
-	}
-	if err = errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return counts
 }

@@ -21,16 +21,13 @@ type rolloutCommand struct {
 	Compare  rolloutCompare `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
 	Next     rolloutNext    `cmd:"" help:"Move a partner to the next stage."`
 	Set      rolloutSet     `cmd:"" help:"Set the stage of a partner, or the default stage."`
-	Unset    rolloutUnset   `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
 	Stop     rolloutStop    `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
 	Resume   rolloutChange  `cmd:"" help:"Turn the kill switch off: the stages apply again."`
 	Begin    rolloutBegin   `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
-	Bill     rolloutBill    `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
 	Moved    rolloutMoved   `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
 	Restored rolloutChange  `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset   `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
 	Key      rolloutKey     `cmd:"" help:"Add a new key to a partner."`
-	Audit    auditCommand   `cmd:"" help:"List who changed what, the last change first."`
 }
 
 // partnerFlags name a partner.
@@ -92,7 +89,7 @@ func readKey(file string) (string, error) {
 type rolloutSet struct {
 	moveFlags
 	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow (with bills: shared), canary, new or drained."`
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained,default" placeholder:"STAGE" help:"The stage: old, shadow (with bills: shared), canary, new or drained; or default to remove the partner's own one; with --default, to return to that of the config."`
 	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100."`
 }
 
@@ -105,16 +102,6 @@ func (c *rolloutSet) Run(ctx context.Context, partner operate.PartnerRef) error 
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
 	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
-}
-
-type rolloutUnset struct {
-	moveFlags
-	Default bool `help:"Remove the default stage that was set, so that the config's applies."`
-}
-
-// Run removes a stage.
-func (c *rolloutUnset) Run(ctx context.Context, partner operate.PartnerRef) error {
-	return c.move(ctx, "unset", partner, c.Default)
 }
 
 type rolloutStop struct {

@@ -26,7 +26,7 @@ func TestFailedChangeIsReportedAsUnknown(t *testing.T) {
 		}))
 		t.Cleanup(gateway.Close)
 		for _, change := range [][]string{
-			{"stop", "--force"}, {"resume"}, {"restored"}, {"set", "--default", "--stage", "old"}, {"unset", "--default"}, {"reset", "--all"},
+			{"stop", "--force"}, {"resume"}, {"restored"}, {"set", "--default", "--stage", "old"}, {"set", "--default", "--stage", "default"}, {"reset", "--all"},
 		} {
 			code, out, errs := runCommand(t, false, append(append([]string{"rollout"}, change...), "--by", "anna", "--admin", gateway.URL)...)
 			if code != exitError || out != "" || errs != row.want {

@@ -54,7 +54,13 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: []}
 	}
 	for i, payment := range payments {
 		id := fmt.Sprint("BILL", i)
-		call := func(operation string) { billCall(t, "http://"+g.partners, operation, "k", id, partner.URL) }
+		call := func(operation string) {
+			body := operationBody("v2", operation, billRef{"k", id}, "m", false)
+			if operation == "create" {
+				body = createBody("v2", billRef{"k", id}, partner.URL)
+			}
+			httpCall(t, http.MethodPost, "http://"+g.partners+operationPath("v2", operation), body)
+		}
 		call("create")
 		call("read")
 		works(t)(service.PayWith("k", id, payment))

@@ -50,32 +50,21 @@ func TestLinesOverTheLimitAreSkipped(t *testing.T) {
 	}
 }
 
-// endless is a line without an end, of so many blanks.
-type endless struct{ left int }
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.left -= len(p); e.left < 0 {
-		return 0, io.EOF
-	}
-	for i := range p {
-		p[i] = ' '
-	}
-	return len(p), nil
-}
-
 // The memory for lines does not grow with a line over the limit. Allocations are counted, which includes freed ones: a buffer that grows
 // to the limit allocates a few times its size.
 func TestMemoryOfALineOverTheLimit(t *testing.T) { // not parallel: it counts the allocations of the process
-	allocated := func(size int) uint64 {
+	blanks := strings.Repeat(" ", 1<<20)
+	allocated := func(mebibytes int) uint64 {
+		line := repeated(blanks, mebibytes)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		code := run(t.Context(), []string{"translate", "--operation", "bill.read", "--message", "request", "--from", "legacy", "--to", "v2", "--lines"},
-			system{in: &endless{size}, out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }})
+			system{in: line, out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }})
 		runtime.ReadMemStats(&after)
 		equal(t, code, exitError, "exit code")
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	small, large := allocated(maxDocument+1<<20), allocated(20*maxDocument)
+	small, large := allocated(17), allocated(320)
 	if large > small+maxDocument {
 		t.Errorf("%d bytes were allocated for 17 MiB, and %d for 320 MiB", small, large)
 	}

@@ -11,13 +11,6 @@ import (
 // version is the release. CHANGELOG.md lists its changes.
 const version = "0.1.0"
 
-type versionCommand struct{}
-
-// Run prints the build.
-func (versionCommand) Run(s system) error {
-	return printfErr(s.out, "%s\n", versionLine())
-}
-
 func versionLine() string { return build().String() }
 
 // build returns the version of this program. The commit is "unknown" if the Go tool did not record it.

@@ -12,8 +12,7 @@ import (
 
 type waveCommand struct {
 	Create   waveCreate   `cmd:"" help:"Start a wave: it moves its partners, one step at a time, and only when nothing blocks the step."`
-	List     waveList     `cmd:"" help:"List the waves, the last one first."`
-	Show     waveShow     `cmd:"" help:"Show a wave, and what each of its partners waits for."`
+	Show     waveShow     `cmd:"" help:"List the waves, the last one first; or show one, and what each of its partners waits for."`
 	Pause    waveChange   `cmd:"" help:"Make no steps forward until the wave is resumed. Partners with a verdict FAIL are still taken back."`
 	Resume   waveResume   `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner again that was taken back, or that a person has moved."`
 	Stop     waveChange   `cmd:"" help:"End a wave. Its partners stay where they are."`
@@ -60,30 +59,23 @@ func (c *waveCreate) Run(ctx context.Context) error {
 	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
 }
 
-type waveList struct {
-	adminFlags
-	JSON bool `name:"json" help:"Print JSON instead of a table."`
-}
-
-// Run lists the waves.
-func (c *waveList) Run(ctx context.Context) error {
-	return c.show(ctx, wavePath, "waves", c.JSON, &[]operate.WaveInfo{})
-}
-
 type waveShow struct {
 	adminFlags
-	waveNamed
-	Limit int  `default:"100" placeholder:"N" help:"The maximum number of partners, from 1 to 10000 (${default}): first those that wait for a person."`
-	JSON  bool `name:"json" help:"Print JSON instead of a table."`
+	Name  given `arg:"" optional:"" help:"The name of the wave. If omitted, all waves are listed."`
+	Limit int   `default:"100" placeholder:"N" help:"The maximum number of partners, from 1 to 10000 (${default}): first those that wait for a person."`
+	JSON  bool  `name:"json" help:"Print JSON instead of a table."`
 }
 
-// Run shows a wave.
+// Run lists the waves, or shows one.
 func (c *waveShow) Run(ctx context.Context) error {
+	if c.Name == "" {
+		return c.show(ctx, wavePath, "waves", c.JSON, &[]operate.WaveInfo{})
+	}
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
 	query := operate.WaveQuery{Limit: operate.AtMost(c.Limit)}
-	return c.show(ctx, c.path(), "wave", c.JSON, &operate.WaveInfo{}, query)
+	return c.show(ctx, waveNamed{string(c.Name)}.path(), "wave", c.JSON, &operate.WaveInfo{}, query)
 }
 
 type waveChange struct {

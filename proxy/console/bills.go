@@ -55,7 +55,7 @@ func (c *Console) bills(r *http.Request) (answer, error) {
 	return c.showBills(r, &page)
 }
 
-// readBill reads a bill at its backend, and shows the result.
+// readBill reads a bill at both backends, and shows the result.
 func (c *Console) readBill(r *http.Request) (a answer, err error) {
 	page := &billsPage{
 		Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner")),

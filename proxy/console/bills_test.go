@@ -51,6 +51,9 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	}
 	s.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, _ string) (rollout.BackendBill, rollout.Credentials) {
 		as.Key = "one"
+		if upstream == "new" {
+			return rollout.BackendBill{Upstream: upstream, Result: "no such bill", Code: "BILL_003"}, as
+		}
 		return rollout.BackendBill{Upstream: upstream, Result: "has it", State: "W", Code: "0000"}, as
 	}
 	_, body = post(t, s, "/bills/read", url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode())
@@ -69,7 +72,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	equal(t, rows, want, table)
 }
 
-// A read of a bill shows the answer of its backend. If the key of the partner is not known, the page says so.
+// A read of a bill shows the answers of both backends. If the key of the partner is not known, the page says so.
 func TestBillIsReadNow(t *testing.T) {
 	t.Parallel()
 	s := newStored(t)
@@ -92,7 +95,7 @@ func TestBillIsReadNow(t *testing.T) {
 	}
 	body := read()
 	s.has("a read", body, "has it", "<code>F</code> (paid)", "20000&#34;&gt;", "There is none.") // the outcome is resolved
-	equal(t, asked, "old B1 ", "asked")
+	equal(t, asked, "old B1 new B1 ", "asked")
 	if status, body := post(t, s, "/bills/read", "bill=B1"); status != http.StatusOK || !strings.Contains(body, `class="problem"`) {
 		t.Errorf("without a partner: %d %s", status, body)
 	}

@@ -42,11 +42,14 @@ func (c *Console) move(do string) handler {
 		m := operate.Move{
 			PartnerRef: operate.PartnerRef{Partner: page.Partner}, Do: do, Switch: operate.Switch{Preview: true},
 		}
-		if do == "set" {
+		switch do {
+		case "set":
 			m.Stage = rollout.Stage(page.Stage)
 			if percent, err := strconv.Atoi(page.Percent); err == nil {
 				m.Percent = &percent
 			}
+		case "unset":
+			m.Stage = operate.Unset
 		}
 		preview, err := c.change(r, m)
 		if err == nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -29,7 +28,7 @@ type Bill struct {
 	Who
 	Bill     string                `json:"bill"`
 	Ledger   *LedgerBill           `json:"ledger,omitempty"` // nil if the ledger does not have it
-	Backends []rollout.BackendBill `json:"backends"`         // old and new, or the one that was read
+	Backends []rollout.BackendBill `json:"backends"`         // old and new
 	ReadAs   *rollout.Credentials  `json:"read_as,omitempty"`
 }
 
@@ -45,56 +44,64 @@ type LedgerBill struct {
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
 
-// Bill returns owner and state of a bill, and reads it at both backends.
-func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, false)
-}
-
-// Read reads a bill at its owning backend alone, or at both if it has no owner or that of another merchant, and records
-// in the ledger what they say.
+// Read reads a bill at both backends, and records in the ledger what they say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, true)
+	sent := o.Now()
+	b, owner, err := o.lookUp(ctx, ref)
+	if err != nil || b.ReadAs == nil {
+		return b, err
+	}
+	// Recorded as after a partner's read. Only an answer of the owning backend makes the bill owned: without an owner a
+	// create may be under way.
+	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
+	defer cancel()
+	for _, says := range b.Backends {
+		s := resultOf(says)
+		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, says.Upstream == owner, sent); err != nil {
+			return b, err
+		}
+	}
+	_, err = o.inLedger(ctx, &b)
+	return b, err
 }
 
-// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if
-// there is one, and its answer is recorded in the ledger.
-func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill, err error) {
+// lookUp finds what the ledger and both backends have of a bill. owner is the upstream of its owner, "" if it has none
+// or that of another merchant.
+func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner string, err error) {
 	if err := o.needStore(); err != nil {
-		return b, err
+		return b, "", err
 	}
 	switch {
 	case ref.Key != "" && ref.Partner != "":
-		return b, badRequest("give partner or the partner's key, not both")
+		return b, "", badRequest("give partner or the partner's key, not both")
 	case ref.Key != "":
 		b.ID = o.identity(partner.Of(ref.Key))
 	default:
 		if b.ID, err = o.named(ctx, ref.Partner); err != nil {
-			return b, err
+			return b, "", err
 		}
 	}
 	if b.ID == "" || ref.Bill == "" {
-		return b, badRequest("partner and bill are required, and partner cannot be default")
+		return b, "", badRequest("partner and bill are required, and partner cannot be default")
 	}
 	b.Who, b.Bill = o.who(b.ID), ref.Bill
 	row, err := o.inLedger(ctx, &b)
 	if err != nil {
-		return b, err
+		return b, "", err
 	}
 	if ref.Member == "" {
 		member, merchant, err := o.Store.ReadAs(ctx, b.ID, b.Bill, ref.Merchant)
 		if err != nil {
-			return b, err
+			return b, "", err
 		}
 		ref.Member, ref.Merchant = member, cmp.Or(ref.Merchant, merchant, row.Merchant)
 	}
-	backends := o.Rollout.Settings().Backends[:]
-	owned := record && b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant)
-	if owned = owned && slices.Contains(backends, row.Upstream); owned {
-		backends = []string{row.Upstream}
+	if b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant) {
+		owner = row.Upstream
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
-	sent := o.Now()
-	for _, upstream := range backends {
+	for _, upstream := range o.Rollout.Settings().Backends {
 		says, asked := rollout.BackendBill{}, rollout.Credentials{}
 		if o.ReadBill != nil {
 			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
@@ -106,22 +113,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if !record || b.ReadAs == nil {
-		return b, nil
-	}
-	// Recorded as after a partner's read. Only an answer of the owning backend makes the bill owned: if both backends
-	// were read, a create may be under way.
-	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
-	defer cancel()
-	for _, says := range b.Backends {
-		s := resultOf(says)
-		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
-		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, owned, sent); err != nil {
-			return b, err
-		}
-	}
-	_, err = o.inLedger(ctx, &b)
-	return b, err
+	return b, owner, nil
 }
 
 // inLedger finds what the ledger has of a bill.
@@ -186,7 +178,7 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if c.To = o.upstreamOf(a.To); c.To == "" {
 		return c, badRequest("to must be old or new, but is %q", a.To)
 	}
-	b, err := o.lookUp(ctx, a.BillRef, false)
+	b, _, err := o.lookUp(ctx, a.BillRef)
 	if err != nil {
 		return c, err
 	}

@@ -76,7 +76,7 @@ func TestMoveOfAPartnerThatNeverCalledHasAWarning(t *testing.T) {
 			}
 		}
 	}
-	if c := d.change("/rollout/unset?by=anna&force=<all>&partner=" + hash("mistyped")); c.Warning.Kind != "" {
+	if c := d.change("/rollout/stage?stage=default&by=anna&force=<all>&partner=" + hash("mistyped")); c.Warning.Kind != "" {
 		t.Errorf("the way back: %q", c.Warning)
 	}
 }
@@ -90,10 +90,10 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	d.proves("k")
 	const name = `"name":"하나 의원"`
 	for _, target := range []string{
-		"POST /rollout/stage?stage=new&by=anna&partner=<k>", "POST /rollout/unset?by=anna&partner=<k>", "POST /rollout/next?by=anna&partner=<k>",
+		"POST /rollout/stage?stage=new&by=anna&partner=<k>", "POST /rollout/stage?stage=default&by=anna&partner=<k>", "POST /rollout/next?by=anna&partner=<k>",
 		"POST /rollout/reset?by=anna&partner=<k>", "GET /rollout", "GET /rollout?partner=<k>",
 		"GET /rollout?partner=%ED%95%98%EB%82%98+%EC%9D%98%EC%9B%90", "GET /rollout?partner=" + operate.Named("하나 의원"), "GET /audit", "GET /audit?partner=<k>",
-		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=<k>", "POST /rollout/assign?bill=legacy0&to=new&force=<all>&by=anna&partner=<k>",
+		"GET /rollout/report", "GET /rollout/bills", "POST /rollout/read?bill=legacy0&partner=<k>", "POST /rollout/assign?bill=legacy0&to=new&force=<all>&by=anna&partner=<k>",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		w := d.ask(method, path)

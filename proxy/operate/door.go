@@ -27,14 +27,12 @@ import (
 //	GET  /rollout/report?partner=                                [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
 //	POST /rollout/next?…                                         the same
-//	POST /rollout/unset?partner=&by=&force=REASONS&preview=true  the same
 //	POST /rollout/stop?by=&force=REASONS&preview=true            [Operator.Stop]
 //	POST /rollout/resume?by=&preview=true                        [Operator.Resume]
 //	POST /rollout/restored?by=                                   [Operator.Restored]
 //	POST /rollout/begin?by=&force=REASONS                        [Operator.Begin]
 //	POST /rollout/moved?upstream=&by=                            [Operator.Moved]
 //	POST /rollout/reset?partner=&by=&force=REASONS               [Operator.Reset]
-//	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; or POST with {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
 //	GET  /rollout/reads?partner=                                 [Operator.Reads]
 //	POST /rollout/read-all?partner=                              [Operator.ReadAll]
@@ -86,15 +84,13 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /rollout", o.Status)
 	handle(d, "GET /rollout/partners", o.Partners)
 	handle(d, "GET /rollout/report", o.Report)
-	handle(d, "POST /rollout/{do:stage|next|unset}", o.Move)
+	handle(d, "POST /rollout/{do:stage|next}", o.Move)
 	handle(d, "POST /rollout/stop", o.Stop)
 	handle(d, "POST /rollout/resume", o.Resume)
 	handle(d, "POST /rollout/restored", o.Restored)
 	handle(d, "POST /rollout/begin", o.Begin)
 	handle(d, "POST /rollout/moved", o.Moved)
 	handle(d, "POST /rollout/reset", o.Reset)
-	handle(d, "GET /rollout/bill", o.Bill)
-	handle(d, "POST /rollout/bill", o.Bill)
 	handle(d, "POST /rollout/read", o.Read)
 	handle(d, "GET /rollout/reads", o.Reads)
 	handle(d, "POST /rollout/read-all", o.ReadAll)

@@ -16,7 +16,7 @@ const invalidCalls = `
 400 POST /rollout/stage?partner=<k>&stage=new&by=                      | by must not be empty
 400 POST /rollout/stage?partner=<k>&stage=new&by=a%0Ab                 | printable characters
 400 POST /rollout/stage?partner=<k>&stage=new&by=%FF                   | by must be UTF-8
-400 POST /rollout/stage?partner=<k>&by=a | stage must be one of [old canary new drained], but is ""
+400 POST /rollout/stage?partner=<k>&by=a | stage must be one of [old canary new drained], or default, but is ""
 400 POST /rollout/stage?partner=<k>&by=a&stage=                        | stage must not be empty
 400 POST /rollout/stage?partner=<k>&by=a&stage=New                     | but is "New"
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&stage=old           | stage is given more than once
@@ -57,9 +57,9 @@ const invalidCalls = `
 400 POST /rollout/stop?by=a&forced=true | there is no key "forced": the keys are by, force, preview
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&force=verdict,      | separated by commas, but has ""
 400 POST /rollout/stop?by=a&force=yes                                  | separated by commas, but has "yes"
-404 POST /rollout/unset?by=a&partner=default | no default was set: the default of the config applies
-404 POST /rollout/unset?by=a&partner=<k>                               | the partner has no stage of its own
-400 POST /rollout/unset?partner=<k>                                    | by must be your name
+404 POST /rollout/stage?stage=default&by=a&partner=default | no default was set: the default of the config applies
+404 POST /rollout/stage?stage=default&by=a&partner=<k>                               | the partner has no stage of its own
+400 POST /rollout/stage?stage=default&partner=<k>                                    | by must be your name
 400 POST /rollout/reset?by=a                                           | partner is missing: name one
 400 POST /rollout/reset?by=a&partner=default                           | partner is missing: name one, or all
 400 POST /rollout/reset?partner=all                                    | by must be your name

@@ -29,8 +29,8 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			{"/rollout/stage?partner=<k>&stage=canary&percent=1&by=kim", operate.Move{Do: operate.Next, Stage: rollout.StageCanary, Percent: new(10)}, "canary 1 % to canary 10 %"},
 			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next, Stage: rollout.StageCanary, Percent: new(10)}, "the stage is canary 10 %, so the next one is"},
 			{"/rollout/stage?partner=<k>&stage=old&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
-			{"/rollout/unset?partner=<k>&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
-			{"/rollout/unset?partner=<k>&by=kim", operate.Move{Do: operate.Unset}, "no stage of its own"},
+			{"/rollout/stage?stage=default&partner=<k>&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
+			{"/rollout/stage?stage=default&partner=<k>&by=kim", operate.Move{Stage: operate.Unset}, "no stage of its own"},
 			// Meant for the stage before: a second request for the same step, and reasons against that step.
 			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next}, "others change the stage"},
 			{"/rollout/stage?partner=<k>&stage=old&by=kim", forcedMove(&fifty), "others change the stage"},

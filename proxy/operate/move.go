@@ -183,16 +183,16 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 type Move struct {
 	Switch
 	PartnerRef               // Default for all without a stage of their own
-	Do         string        `json:"do,omitzero"` // Next, Unset, or else into Stage; a part of the path
-	Stage      rollout.Stage `json:"stage,omitzero"`
+	Do         string        `json:"do,omitzero"`             // Next, or else into Stage; a part of the path
+	Stage      rollout.Stage `json:"stage,omitzero"`          // or Unset
 	Percent    *int          `json:"percent,omitzero,string"` // of canary
 }
 
-// What a Move does beside setting a stage.
-const (
-	Next  = "next"  // into the stage after that of the partner
-	Unset = "unset" // removes the partner's own stage, or the default that was set
-)
+// Next is the Do of a Move into the stage after that of the partner.
+const Next = "next"
+
+// Unset in place of a stage removes the partner's own one, or the default that was set.
+const Unset rollout.Stage = Default
 
 // position returns the stage that is wanted.
 func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
@@ -201,7 +201,7 @@ func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
 	case m.Stage == rollout.StageShadow && bills == config.Separate:
 		return p, badRequest("with bills: separate there is no stage shadow: stage must be one of %v", stages)
 	case !slices.Contains(stages, m.Stage):
-		return p, badRequest("stage must be one of %v, but is %q", stages, m.Stage)
+		return p, badRequest("stage must be one of %v, or default, but is %q", stages, m.Stage)
 	case canary != (m.Percent != nil):
 		return p, badRequest("percent is required with stage canary, and not allowed with other stages")
 	case canary && (*m.Percent < 0 || *m.Percent > 100):
@@ -238,9 +238,8 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
 		err = badRequest("partner cannot be default here: set the default to a stage")
-	case m.Do == Unset && given:
-		err = badRequest("stage and percent cannot be given here")
-	case given, m.Do != Next && m.Do != Unset:
+	case m.Stage == Unset && m.Do != Next && m.Percent == nil: // own stays empty
+	case given, m.Do != Next:
 		own, err = m.position(bills)
 	}
 	if err != nil {
@@ -257,8 +256,8 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	stages := o.stages(decided)
 	at, has := stageOf(stages, partner)
 	move := rollout.Move{Partner: partner, From: at.position(), To: own}
-	switch m.Do {
-	case Next:
+	switch {
+	case m.Do == Next:
 		to, more := move.From.Next(bills)
 		switch {
 		case !more:
@@ -267,7 +266,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 			return c, conflict("Not changed: the stage is %s, so the next one is %s and not %s.", move.From, to, own)
 		}
 		own, move.To = to, to
-	case Unset:
+	case m.Stage == Unset:
 		to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
 		if partner == "" { // the default goes back to that of the config
 			has, to = to.At != nil, o.stages(store.Rollout{})[""]

@@ -132,7 +132,7 @@ func (r *follower) failedOver(known, d *decisions, at time.Time) {
 	}
 	r.log.Error("the store lacks acknowledged writes, or it is not certain that it has them: "+
 		"from now on both backends are probed for bills that are not in the ledger, "+
-		"as after billbridge rollout restored. See billbridge rollout audit",
+		"as after billbridge rollout restored. See billbridge audit",
 		"at", at, "stages_that_were_others", stages, "kill_switch_was_lost", known.stopped && !d.stopped)
 	if known.stopped && !d.stopped {
 		d.stopped = true

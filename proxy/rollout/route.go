@@ -336,7 +336,7 @@ func (r *Router) both(ctx context.Context, c Call) error {
 	}
 	return &Refused{
 		Reason: "both", Permanent: true,
-		Why: "an operator must assign it: billbridge rollout bill --assign", Cause: err,
+		Why: "an operator must assign it: billbridge bills read --assign", Cause: err,
 	}
 }
 

@@ -20,11 +20,6 @@ type identity struct {
 	signedIn bool   // by a session
 }
 
-// readingPosts are the requests that change nothing, beside those with GET and HEAD.
-var readingPosts = []string{
-	"/rollout/bill", // the partner's key is in the body
-}
-
 // namelessPosts are the changes whose handlers take no name from the query.
 var namelessPosts = []string{
 	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/notify/test", "/-/reload",
@@ -35,8 +30,6 @@ func needsOperator(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return strings.HasPrefix(r.URL.Path, profilesPath)
-	case http.MethodPost:
-		return !slices.Contains(readingPosts, r.URL.Path)
 	}
 	return true
 }

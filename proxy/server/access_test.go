@@ -97,14 +97,14 @@ func TestReadTokenChangesNothing(t *testing.T) {
 	if len(routes) < 30 {
 		t.Fatalf("only %d routes: %q", len(routes), routes)
 	}
-	for _, path := range slices.Concat(readingPosts, namelessPosts) {
+	for _, path := range namelessPosts {
 		if !slices.Contains(routes, "POST "+path) {
 			t.Errorf("there is no route POST %s", path)
 		}
 	}
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
-		reads := method == http.MethodGet && path != profilesPath || route == "POST /rollout/bill"
+		reads := method == http.MethodGet && path != profilesPath
 		if status, text := d.ask(method, path, "of-wall", ""); reads == (status == http.StatusForbidden) || status == http.StatusUnauthorized {
 			t.Errorf("%s with a token that may read: %d %s", route, status, text)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// README.md of the gateway names every metric, and no other.
+// README.md of the gateway names every metric, and no other. The series in the cases of the alerts have labels of their metrics.
 func TestReadmeNamesEveryMetric(t *testing.T) {
 	t.Parallel()
 	c := proxytest.Config(t, `
@@ -36,8 +36,19 @@ store: {url: `+proxytest.SQLite(t)+`}
 	}()
 	name := regexp.MustCompile(`\bbillbridge_[a-z_]*[a-z]\b`)
 	registered := []string{"billbridge_certificate_not_after_seconds"} // only with certificates
+	labels, ofDesc := map[string]string{}, regexp.MustCompile(`constLabels: .*`)
 	for d := range described {
-		registered = append(registered, name.FindAllString(d.String(), 1)...)
+		for _, metric := range name.FindAllString(d.String(), 1) {
+			registered, labels[metric] = append(registered, metric), ofDesc.FindString(d.String())
+		}
+	}
+	cases := string(proxytest.ReadFile(t, "../../cmd/billbridge/testdata/alertcases.yaml"))
+	for _, series := range regexp.MustCompile(`(billbridge_\w+?)(?:_bucket|_sum|_count)?\{(.*?)\}`).FindAllStringSubmatch(cases, -1) {
+		for _, label := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(series[2], -1) {
+			if has, known := labels[series[1]]; known && !slices.Contains([]string{"job", "instance", "le"}, label[1]) && !regexp.MustCompile(`\b`+label[1]+`\b`).MatchString(has) {
+				t.Errorf("%s has no label %s: %s", series[1], label[1], has)
+			}
+		}
 	}
 	readme := name.FindAllString(string(proxytest.ReadFile(t, "../README.md")), -1)
 	for _, metric := range registered {
