@@ -111,3 +111,18 @@ func operationBody(form, op string, at billRef, merchant string, wrong bool) str
 	}
 	return string(text)
 }
+
+// billRefOf returns the bill of a body in either form.
+func billRefOf(body []byte) billRef {
+	var in struct {
+		V2     string `json:"apiKey"`
+		Legacy string `json:"apikey"`
+		ID     string `json:"bill_id"`
+		Bill   struct {
+			V2     string `json:"billId"`
+			Legacy string `json:"bill_id"`
+		} `json:"bill"`
+	}
+	_ = json.Unmarshal(body, &in)
+	return billRef{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
+}
