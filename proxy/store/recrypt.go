@@ -15,8 +15,8 @@ const (
 // ChangeKey encrypts what is in the store at a URL with another key, in one transaction, and returns the number of
 // rows. A key that is nil is none. No gateway may run: it would write rows with the key that it has.
 //
-// Rows that were changed without the key stay as they are, so that they are refused as before. The error names some
-// of them; all others have the new key then.
+// If rows were changed without the key, nothing is changed: without a key they would be believed. The error names some of
+// them.
 func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err error) {
 	next, err := newKeyring(to)
 	if err != nil {
@@ -33,11 +33,7 @@ func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err err
 	if s.keys.id == next.id {
 		return 0, (&keyError{is: next.id}).toChange(next.id)
 	}
-	type result struct {
-		n       int
-		refused []error
-	}
-	done, err := write(ctx, s, "changing the key", func(q tx) (done result) {
+	return write(ctx, s, "changing the key", func(q tx) (done int) {
 		now := time.Now()
 		if s.postgres {
 			advisoryLock(q, exclusive, failOverLock) // a gateway that starts now waits, and sees the new key
@@ -48,23 +44,26 @@ func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err err
 			q.fail(fmt.Errorf("a gateway has written to the store in the last %s: stop all gateways. One that was "+
 				"killed counts for so long", aliveWithin))
 		}
+		var refused []error
 		for _, t := range []sealedTable{
 			{"billbridge_addresses", "id", "''", "NULL, true", urlOfAddress},
 			{"billbridge_callbacks", "seq", "0", "body, erased IS NOT NULL", urlOfCallback},
 		} {
-			n, refused := t.recrypt(q, s.keys, next)
-			done.n += n
-			done.refused = append(done.refused, refused...)
+			n, some := t.recrypt(q, s.keys, next)
+			done += n
+			refused = append(refused, some...)
+		}
+		if more := len(refused) - namedAtOnce; more > 0 {
+			refused = append(refused[:namedAtOnce], fmt.Errorf("and %d more", more))
+		}
+		if len(refused) > 0 {
+			q.fail(fmt.Errorf("nothing was changed: restore or delete these rows first: %w", errors.Join(refused...)))
 		}
 		q.exec("UPDATE billbridge_secret SET key_id = $1", next.id)
 		// A gateway that was asleep looks for its rows now, and with that at the key.
 		q.exec("DELETE FROM billbridge_gateways WHERE gateway <> $1", s.guard.gateway)
 		return done
 	})
-	if len(done.refused) > namedAtOnce {
-		done.refused = append(done.refused[:namedAtOnce], fmt.Errorf("and %d more", len(done.refused)-namedAtOnce))
-	}
-	return done.n, errors.Join(append(done.refused, err)...)
 }
 
 // toChange is why the key of a store cannot be changed to another one.
