@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 )
 
 // newTestUpstream returns an upstream in front of a server that counts its calls.
@@ -104,6 +108,37 @@ func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+// A write is not sent if nobody reads the log when a connection is there: an unknown outcome would be in no log.
+func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	u, calls := newTestUpstream(t)
+	synctest.Test(t, func(t *testing.T) {
+		out, in := io.Pipe()
+		u.log = slog.New(accesslog.New(in, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+		r, _ := testRequest(t, u)
+		x := exchange{gateway: &Gateway{log: u.log}, r: httptest.NewRequest("POST", "/", nil), route: &route{}}
+		x.in.sendCtx = r.sendCtx
+		if err := x.tooLate(); err != nil {
+			t.Error(err)
+		}
+		u.pool.Dial = func(context.Context, string, string) (net.Conn, error) {
+			u.log.Warn("nobody reads this") // returns when the gateway no longer waits for a reader
+			conn, _ := net.Pipe()
+			return conn, nil
+		}
+		_, err := u.post(t.Context(), r)
+		checkGivenUp(t, err)
+		if err := x.tooLate(); !reflect.DeepEqual(err, error(logUnread.with("not_sent"))) {
+			t.Errorf("%#v", err)
+		}
+		_ = out.Close()
+		synctest.Wait()
+	})
+	if n := calls.Load(); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }
 
