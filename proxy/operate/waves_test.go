@@ -155,6 +155,29 @@ func TestTwoGatewaysMakeEachStepOnce(t *testing.T) {
 	})
 }
 
+// A wave resumed between what a gateway has read of it and its decision to pause it is not paused for the old reason.
+func TestWaveIsNotPausedAfterItWasResumed(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, "memory:"), "", "k")
+	w.open = "fresh"
+	opened := w.Operator.Opened
+	w.Operator.Opened = func(upstream string) bool {
+		open := opened(upstream)
+		if open && w.open != "" {
+			w.open = ""
+			for _, verb := range []string{"pause", "resume"} {
+				answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/autumn/"+verb+"?by=bob")
+			}
+		}
+		return open
+	}
+	w.after(time.Minute)
+	equal(t, answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn").State, store.WaveRunning)
+	w.open = ""
+	w.after(time.Minute)
+	w.stages("canary 10 %", "k")
+}
+
 // After the bills have become separate, a wave that was created with shared bills moves no partner to shadow, neither
 // forward nor back to where it was: the next start would be refused.
 func TestWaveHasNoShadowWithSeparateBills(t *testing.T) {
