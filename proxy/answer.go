@@ -167,7 +167,7 @@ func (x *exchange) unanswered(failed *callError) outcome {
 	late := failed.reason == "timeout"
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !failed.sent && x.in.sendCtx.Err() != nil:
+	case write && !failed.sent && (failed.reason == givenUp || x.in.sendCtx.Err() != nil):
 		return x.failure(x.notSent())
 	case write && failed.sent:
 		status := http.StatusBadGateway

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,9 +15,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
+	"billbridge/proxy/proxytest"
+	"billbridge/translate"
 )
 
 // newTestUpstream returns an upstream in front of a server that counts its calls.
@@ -104,6 +109,46 @@ func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+// A write is not sent if nobody reads the log when a connection is there: an unknown outcome would be in no log.
+func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	u, calls := newTestUpstream(t)
+	c := proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\n")
+	s := newState(c, nil, new(provedKeys), newMetrics(nil), "", u.log)
+	synctest.Test(t, func(t *testing.T) {
+		out, in := io.Pipe()
+		u.log = slog.New(accesslog.New(in, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+		r, _ := testRequest(t, u)
+		x := exchange{gateway: &Gateway{log: u.log}, state: s, r: httptest.NewRequest("POST", "/", nil)}
+		x.in.sendCtx = r.sendCtx
+		for _, x.route = range s.byPath {
+			if x.route.operation.Effect == translate.Write {
+				break
+			}
+		}
+		if err := x.tooLate(); err != nil {
+			t.Error(err)
+		}
+		u.pool.Dial = func(context.Context, string, string) (net.Conn, error) {
+			u.log.Warn("nobody reads this") // returns when the gateway no longer waits for a reader
+			conn, _ := net.Pipe()
+			return conn, nil
+		}
+		_, err := u.post(t.Context(), r)
+		checkGivenUp(t, err)
+		for _, err := range []error{err, x.tooLate()} {
+			if out := x.failure(err); out.status != http.StatusServiceUnavailable || out.reason != "nobody reads the log" {
+				t.Errorf("%+v", out)
+			}
+		}
+		_ = out.Close()
+		synctest.Wait()
+	})
+	if n := calls.Load(); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }
 

@@ -6,15 +6,29 @@ import (
 	"sync"
 )
 
-// maxProved bounds provedKeys.
+// maxProved bounds a set of provedKeys.
 const maxProved = 1 << 16
 
 // provedKeys are the keys of partners that have had an answer about a bill since the start, and the sources that have
 // sent them. Anybody can invent keys, and send the key of another. One rule holds for all that calls use of a gateway
 // (connections, limits, breaker): see proof. Safe for concurrent use.
 type provedKeys struct {
-	mu   sync.RWMutex
-	seen map[uint64]bool // hashes of IDs, and of IDs with a source
+	mu      sync.RWMutex
+	keys    recentHashes // of IDs
+	sources recentHashes // of IDs with a source: one ID can have many, so that they must not take the place of keys
+}
+
+// recentHashes are at most maxProved hashes, in two generations: when the new one is full, it becomes the old one.
+// Those in use are added again in time, so that many others do not remove them.
+type recentHashes struct{ now, before map[uint64]bool }
+
+func (r *recentHashes) has(hash uint64) bool { return r.now[hash] || r.before[hash] }
+
+func (r *recentHashes) add(hash uint64) {
+	if !r.now[hash] && len(r.now) >= maxProved/2 || r.now == nil {
+		r.before, r.now = r.now, map[uint64]bool{}
+	}
+	r.now[hash] = true
 }
 
 // A proof is what is known of a call's key.
@@ -34,20 +48,22 @@ func (p proof) foreign() bool { return p.key && !p.source }
 func (k *provedKeys) of(id uint64, from *source) proof {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return proof{k.seen[id], k.seen[hashOfSource(id, from)], len(k.seen) > 0}
+	return proof{k.keys.has(id), k.sources.has(hashOfSource(id, from)), k.keys.now != nil}
 }
 
 // prove records an answer about a bill.
 func (k *provedKeys) prove(id uint64, from *source) {
-	if p := k.of(id, from); p.key && p.source {
+	pair := hashOfSource(id, from)
+	k.mu.RLock()
+	known := k.keys.now[id] && k.sources.now[pair]
+	k.mu.RUnlock()
+	if known {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.seen) >= maxProved || k.seen == nil {
-		k.seen = map[uint64]bool{} // those in use are recorded again at once
-	}
-	k.seen[id], k.seen[hashOfSource(id, from)] = true, true
+	k.keys.add(id)
+	k.sources.add(pair)
 }
 
 // hashOfSource returns the hash of a key and a source.

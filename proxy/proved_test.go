@@ -24,10 +24,35 @@ func TestRuleOfProvedKeys(t *testing.T) {
 	is(2, here, true, false)
 	k.prove(1, nil)
 	is(1, nil, false, false)
-	for id := range uint64(maxProved) {
-		k.prove(id, nil)
+}
+
+// However many keys and sources are proved, a partner that goes on calling stays proved, and the memory is bounded.
+func TestFloodKeepsProvedKeys(t *testing.T) {
+	t.Parallel()
+	address := func(n uint64) *source {
+		return &source{name: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 32)}
 	}
-	if n := len(k.seen); n > maxProved+1 {
-		t.Errorf("%d entries", n)
+	for name, prove := range map[string]func(k *provedKeys, n uint64){
+		"one key from many sources": func(k *provedKeys, n uint64) { k.prove(2, address(n)) },
+		"many keys":                 func(k *provedKeys, n uint64) { k.prove(2+n, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var k provedKeys
+			k.prove(1, nil)
+			for n := range uint64(3 * maxProved) {
+				if prove(&k, n); n%(maxProved/4) == 0 {
+					if p := k.of(1, nil); p.invented() || p.foreign() {
+						t.Fatalf("after %d: %+v", n, p)
+					}
+					k.prove(1, nil)
+				}
+			}
+			for _, set := range []recentHashes{k.keys, k.sources} {
+				if n := len(set.now) + len(set.before); n > maxProved {
+					t.Errorf("%d entries", n)
+				}
+			}
+		})
 	}
 }

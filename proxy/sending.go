@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 
+	"billbridge/proxy/accesslog"
 	"billbridge/translate"
 )
 
@@ -21,18 +22,22 @@ func (x *exchange) limitSending() (release context.CancelFunc) {
 	return release
 }
 
-// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again.
+// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again, and
+// while nobody reads the log an unknown outcome would be in none.
 func (x *exchange) tooLate() error {
-	if x.in.sendCtx == nil || x.in.sendCtx.Err() == nil {
+	if x.in.sendCtx == nil || x.in.sendCtx.Err() == nil && !accesslog.Unread(x.gateway.log) {
 		return nil
 	}
 	return x.notSent()
 }
 
-// notSent returns why a write was not sent: its caller has gone, or it arrived too long ago.
+// notSent returns why a write was not sent: its caller has gone, nobody reads the log, or it arrived too long ago.
 func (x *exchange) notSent() error {
-	if x.r.Context().Err() != nil {
+	switch {
+	case x.r.Context().Err() != nil:
 		return notSent.because(callerGone).with("nothing_sent")
+	case x.in.sendCtx.Err() == nil:
+		return logUnread.with("not_sent")
 	}
 	reason := "rollout: too late"
 	if x.route.targets == nil {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
@@ -36,6 +37,7 @@ type upstream struct {
 	inFlight prometheus.Gauge
 	extra    prometheus.Counter
 	metrics  *metrics
+	log      *slog.Logger
 
 	connections *connections
 	breaker     *breaker
@@ -75,7 +77,7 @@ func newUpstream(
 		}
 	}
 	u := &upstream{
-		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
+		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
 		extra:       m.extraReplies.WithLabelValues(c.Name),
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, proved, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
@@ -89,17 +91,17 @@ func newUpstream(
 		u.watchCertificate(pool.TLS)
 	}
 	u.attempt = u.try
-	pool.Extra = func() { u.extraReply(log) }
+	pool.Extra = u.extraReply
 	return u
 }
 
 // extraReply counts something that an upstream has sent and that belongs to no call, or to another call than the one
 // that got it. For a time no connection is used twice.
-func (u *upstream) extraReply(log *slog.Logger) {
+func (u *upstream) extraReply() {
 	u.extra.Inc()
 	now := time.Now()
 	if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
-		log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
+		u.log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
 			"upstream", u.config.Name, "for", config.Duration(afterExtra).String())
 	}
 }
@@ -129,7 +131,7 @@ type upstreamRequest struct {
 	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
 	fresh          bool            // the connection must have carried no other call, whose reply could be taken for this one's
-	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
+	sendCtx        context.Context // of a write, which is not sent if this ends before it has a connection; else nil
 
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
@@ -332,7 +334,7 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 		}
 	}
 	switch {
-	case r.sendCtx != nil && r.sendCtx.Err() != nil:
+	case r.sendCtx != nil && (r.sendCtx.Err() != nil || accesslog.Unread(u.log)):
 		conn.Close()
 		return nil, &callError{reason: givenUp}
 	case ctx.Err() != nil:

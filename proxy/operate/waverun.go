@@ -91,10 +91,10 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 	return nil
 }
 
-// end pauses or ends a wave, unless its state has changed meanwhile.
+// end pauses or ends a wave, unless it has come into another state meanwhile, or into the same again.
 func (w *waves) end(ctx context.Context, one store.Wave, state store.WaveState, why evidence.Note) error {
 	to := store.Wave{Name: one.Name, State: state, By: wave.ByWave(one.Name), Why: why.Stored()}
-	return ignoreState(w.setWave(ctx, to, one.State))
+	return ignoreState(w.setWave(ctx, to, one.Since, one.State))
 }
 
 // make makes a step. If the rollout has changed since it was decided, nothing is done: the wave is looked at again.

@@ -331,7 +331,7 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, from...)
+	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, time.Time{}, from...)
 	switch {
 	case errors.Is(err, store.ErrState):
 		return info, conflict("Not changed: the wave %s is not %s.", c.Name, either(from))
@@ -345,9 +345,9 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 }
 
 // setWave changes the state of a wave, and logs that.
-func (o *Operator) setWave(ctx context.Context, w store.Wave, from ...store.WaveState) error {
+func (o *Operator) setWave(ctx context.Context, w store.Wave, since time.Time, from ...store.WaveState) error {
 	w.Since = o.Now()
-	if err := o.Store.SetWave(ctx, w, from...); err != nil {
+	if err := o.Store.SetWave(ctx, w, since, from...); err != nil {
 		return err
 	}
 	o.Logger.Warn("a wave has changed", "wave", w.Name, "state", string(w.State), "by", w.By,

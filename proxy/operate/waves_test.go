@@ -20,7 +20,7 @@ type testWave struct {
 	open string // the upstream whose breaker is open
 }
 
-const waveOf = "/rollout/waves?by=anna&name=autumn&steps=canary:10,canary:50,new&stay=1h"
+const waveOf = "/rollout/waves?by=anna&name=autumn&stay=1h"
 
 // newWave starts a wave of partners whose verdicts are PASS.
 func newWave(t *testing.T, s *store.Store, more string, keys ...string) *testWave {
@@ -35,6 +35,9 @@ func startWave(w *testWave, more string, keys ...string) *testWave {
 	w.runs = operate.NewWaves(w.Operator)
 	if !strings.Contains(more, "each") {
 		more += "&each=60/h"
+	}
+	if !strings.Contains(more, "steps") {
+		more += "&steps=canary:10,canary:50,new"
 	}
 	ids := ""
 	for _, key := range keys {
@@ -150,6 +153,69 @@ func TestTwoGatewaysMakeEachStepOnce(t *testing.T) {
 		meanwhile(func() {})
 		equal(t, steps(), "1 2 1", "the gateway makes no step any more")
 	})
+}
+
+// A wave resumed between what a gateway has read of it and its decision to pause it is not paused for the old reason.
+func TestWaveIsNotPausedAfterItWasResumed(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, "memory:"), "", "k")
+	w.open = "fresh"
+	opened := w.Operator.Opened
+	w.Operator.Opened = func(upstream string) bool {
+		open := opened(upstream)
+		if open && w.open != "" {
+			w.open = ""
+			for _, verb := range []string{"pause", "resume"} {
+				answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/autumn/"+verb+"?by=bob")
+			}
+		}
+		return open
+	}
+	w.after(time.Minute)
+	equal(t, answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn").State, store.WaveRunning)
+	w.open = ""
+	w.after(time.Minute)
+	w.stages("canary 10 %", "k")
+}
+
+// After the bills have become separate, a wave that was created with shared bills moves no partner to shadow, neither
+// forward nor back to where it was: the next start would be refused.
+func TestWaveHasNoShadowWithSeparateBills(t *testing.T) {
+	t.Parallel()
+	for _, back := range []bool{false, true} {
+		t.Run(fmt.Sprint("back ", back), func(t *testing.T) {
+			t.Parallel()
+			s := proxytest.Open(t, "memory:")
+			w := &testWave{testOperator: newTestOperator(t, s, shared)}
+			if back {
+				w.change("/rollout/stage?by=anna&force=<all>&stage=shadow&partner=<k>")
+			}
+			startWave(w, "&steps=shadow,canary:10", "k")
+			if back {
+				revision, err := s.Revision(t.Context())
+				must(t, err)
+				_, err = s.StepWave(t.Context(), store.WaveStep{
+					Wave: "autumn", Revision: revision, Forward: true, Stepped: w.Now(),
+					Stage: store.Stage{Partner: partner.Of("k"), Stage: "canary", Percent: 10, By: "wave autumn", At: w.Now()},
+				})
+				must(t, err)
+			}
+			apart := &testWave{testOperator: newTestOperator(t, s, separate)}
+			apart.later.Store(w.later.Load())
+			apart.Operator.Opened = func(string) bool { return false }
+			apart.runs = operate.NewWaves(apart.Operator)
+			apart.proves("k")
+			want := "canary 10 %"
+			if back {
+				want = "old"
+				answers[operate.WaveInfo](apart.testOperator, "POST", "/rollout/waves/autumn/rollback?by=anna")
+			}
+			apart.after(2 * time.Hour)
+			apart.after(0)
+			apart.stages(want, "k")
+			equal(t, len(answers[[]operate.WaveInfo](apart.testOperator, "GET", "/rollout/waves?active=true")), 0, "waves at work")
+		})
+	}
 }
 
 // A wave whose plan cannot be read stops no other wave.

@@ -73,10 +73,12 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 	})
 }
 
+const waveColumns = "name, plan, state, why, state_by, since, created, stepped"
+
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
 func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
 	return readAll[Wave](ctx, s, "reading waves", `
-		SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
+		SELECT `+waveColumns+` FROM billbridge_waves
 		WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
 }
 
@@ -94,12 +96,14 @@ func (s *Store) InWaves(ctx context.Context) (map[partner.ID]string, error) {
 	})
 }
 
-// SetWave changes the state of a wave to that of w, if it has one of the states from; else it returns ErrState.
-func (s *Store) SetWave(ctx context.Context, w Wave, from ...WaveState) error {
+// SetWave changes the state of a wave to that of w, if it has one of the states from, and came into it at since; else
+// it returns ErrState. A zero since is any time.
+func (s *Store) SetWave(ctx context.Context, w Wave, since time.Time, from ...WaveState) error {
 	c := Change{Action: WaveChanged, By: w.By, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why}
 	return s.change(ctx, c, func(q tx, c *Change) {
-		c.From = value[string](q, "SELECT state FROM billbridge_waves WHERE name = $1", c.Subject)
-		if !slices.Contains(from, WaveState(c.From)) {
+		was := value[Wave](q, "SELECT "+waveColumns+" FROM billbridge_waves WHERE name = $1", c.Subject)
+		c.From = string(was.State)
+		if !slices.Contains(from, was.State) || !since.IsZero() && !since.Equal(was.Since) {
 			q.fail(ErrState)
 		}
 		q.exec("UPDATE billbridge_waves SET state = $1, why = $2, state_by = $3, since = $4 WHERE name = $5",

@@ -60,7 +60,7 @@ func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rol
 	}
 	for i, p := range partners {
 		row := Row{WavePartner: p, At: at(p.Partner), Changed: own[p.Partner]}
-		next, more := plan.Next(row.At)
+		next, more := plan.Next(row.At, facts.Settings.Config.Bills)
 		row.Next, row.Done, row.Waits = next, !more, row.waits(w.Name)
 		if row.Changed.Partner != "" {
 			row.Stays = row.Changed.At.Add(time.Duration(plan.Stay))
@@ -207,16 +207,16 @@ func (v *View) Back() (steps []Row) {
 // behind is where a step back leads: At if there is none. A FAIL also takes back a partner that somebody else has
 // moved, but not one that somebody moved after the wave had taken it back: that person knows of the FAIL.
 func (v *View) behind(r Row) rollout.Position {
-	elsewhere := r.elsewhere(v.Name)
+	elsewhere, bills := r.elsewhere(v.Name), v.Facts.Settings.Config.Bills
 	switch {
 	case elsewhere && (v.State == store.WaveBack || r.Held != ""), v.State == store.WaveBack && r.Moved.IsZero():
 		return r.At
-	case v.State != store.WaveBack && v.Facts.Settings.Config.Bills == config.Shared:
+	case v.State != store.WaveBack && bills == config.Shared:
 		return rollout.Position{Stage: rollout.StageShadow}
-	case v.State != store.WaveBack:
-		return rollout.Position{Stage: rollout.StageOld}
-	case r.From == "":
+	case r.From == "" && v.State == store.WaveBack:
 		return v.Facts.Settings.Positions(v.Facts.Decided)("")
+	case v.State != store.WaveBack, !slices.Contains(rollout.StagesWith(bills), rollout.Stage(r.From)):
+		return rollout.Position{Stage: rollout.StageOld}
 	}
 	return rollout.At(r.From, r.FromPercent)
 }

@@ -53,9 +53,13 @@ func (p *Plan) Complete(shadow bool) error {
 	return nil
 }
 
-// Next returns the first step after a position; ok is false after the last one.
-func (p Plan) Next(at rollout.Position) (to rollout.Position, ok bool) {
-	i := slices.IndexFunc(p.Steps, at.Before)
+// Next returns the first step after a position; ok is false after the last one. It leaves out shadow if the bills have
+// become separate since the wave was created: with a partner there no gateway would start.
+func (p Plan) Next(at rollout.Position, bills config.Bills) (to rollout.Position, ok bool) {
+	stages := rollout.StagesWith(bills)
+	i := slices.IndexFunc(p.Steps, func(to rollout.Position) bool {
+		return at.Before(to) && slices.Contains(stages, to.Stage)
+	})
 	if i < 0 {
 		return at, false
 	}
