@@ -257,6 +257,31 @@ func TestR44_NoSuchBillOfAMerchantBesideABillOfAnother(t *testing.T) {
 	}
 }
 
+// R44: a create of a merchant that the ledger has in the row of a bill of another merchant may take effect. No call of
+// the first merchant is told that there is no such bill until it cannot any more.
+func TestR44_NoSuchBillWhileACreateIsInTheRowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []store.Outcome{"", store.Unknown} {
+		d, route := newMerchants(t, rollout.StageNew, map[string]string{"new": shopB})
+		created, err := route("bill.create", shopB)
+		if err != nil || d.Complete(t.Context(), created, store.Succeeded) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		second, err := route("bill.create", shopA)
+		if err != nil || second.Upstream != "new" || outcome != "" && d.Complete(t.Context(), second, outcome) != nil {
+			t.Fatalf("%+v, %v", second, err)
+		}
+		if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
+			t.Errorf("outcome %q: %+v, %v", outcome, r, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		if r, err := route("bill.read", shopA); err != nil || !r.Answered {
+			t.Errorf("outcome %q, an hour later: %+v, %v", outcome, r, err)
+		}
+	}
+}
+
 // What a read shows of a bill of one merchant says nothing about that of another merchant with the same id: neither that
 // it has ended, nor how a write of it ended.
 func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {

@@ -231,23 +231,25 @@ const over = "$5 = 'not created' AND state = 'pending' AND uncertain = 0 AND cre
 // If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the
 // row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
 // a wrong clock, and counts as old.) If the bill is owned nothing changes, because its upstream decides on the answer,
-// unless the row is of another merchant: then creates of merchants that do not own it are refused.
+// unless the row is of another merchant: its creates can be of this one, and creates of merchants that do not own it
+// are refused from then on.
 func (s *Store) Deny(
 	ctx context.Context, partner partner.ID, bill string, now, since time.Time, merchant string,
 ) (Owner, error) {
 	if err := ownable(partner, bill, now); err != nil {
 		return Owner{}, err
 	}
-	now, since = s.stamp(now), s.stamp(since)
+	now, since, merchant = s.stamp(now), s.stamp(since), storedName(merchant)
 	return write(ctx, s, "recording that there is no such bill", func(q tx) Owner {
 		o, denied := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
 				ends, denied, merchant)
 			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3, $6)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
-			WHERE was.state = 'released' OR was.state = 'pending' AND (was.tried <= $4 OR was.tried > $5)
-				OR was.state = 'owned' AND NOT `+ofMerchant("was.merchant", "excluded.merchant")+`
-			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), storedName(merchant))
+			WHERE (was.state <> 'owned' OR NOT `+ofMerchant("was.merchant", "excluded.merchant")+`)
+				AND (was.creates = '' AND was.uncertain = 0 AND was.state <> 'pending'
+					OR was.tried <= $4 OR was.tried > $5)
+			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), merchant)
 		if denied {
 			return o
 		}
@@ -255,7 +257,7 @@ func (s *Store) Deny(
 		switch {
 		case !known:
 			q.fail(ErrNotFound)
-		case o.State == Pending:
+		case o.State == Pending || o.OfOther(merchant):
 			q.refuse(ErrCreateInProgress)
 		}
 		return o

@@ -183,7 +183,7 @@ func (l *ledger) deny(t *rapid.T) {
 	switch {
 	case !ok:
 		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC(), Merchant: merchant}
-	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
+	case (row.State == store.Pending || row.OfOther(merchant)) && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
 		want = store.ErrCreateInProgress
 	}
 	if want == nil && (row.State != store.Owned || row.OfOther(merchant)) {
