@@ -282,6 +282,28 @@ func TestR44_NoSuchBillWhileACreateIsInTheRowOfAnotherMerchant(t *testing.T) {
 	}
 }
 
+// A create of one merchant has an unknown outcome, and one of another merchant with the same id succeeds: the bill is
+// that of the other merchant. The first one is not told that there is no such bill while its create may take effect.
+func TestSuccessIsThatOfItsMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	for _, merchant := range []string{shopA, shopB} {
+		created, err := route("bill.create", merchant)
+		outcome := map[string]store.Outcome{shopA: store.Unknown, shopB: store.Succeeded}[merchant]
+		if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, outcome) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+	}
+	bills["new"] = shopB
+	if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
+		t.Errorf("of the first merchant: %+v, %v", r, err)
+	}
+	if r, err := route("bill.read", shopB); err != nil || r.Upstream != "new" || r.Reason != "owner" || r.Deniable {
+		t.Errorf("of the other merchant: %+v, %v", r, err)
+	}
+}
+
 // What a read shows of a bill of one merchant says nothing about that of another merchant with the same id: neither that
 // it has ended, nor how a write of it ended.
 func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {

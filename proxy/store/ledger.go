@@ -82,7 +82,8 @@ func (s *Store) end(now, until time.Time) (end time.Time, estimated bool) {
 // A Create is a recorded create. It may be sent to Upstream alone, which need not be the one that Own was asked for.
 type Create struct {
 	Owner
-	token string // unique among the creates of the bill
+	token    string // unique among the creates of the bill
+	merchant string // of its call, which need not be that of the row
 }
 
 // An Outcome is how a create ended.
@@ -105,7 +106,7 @@ const (
 // estimated: a year from now. Of several creates the latest end counts.
 //
 // now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny),
-// the error is ErrDenied. A row keeps the merchant of its first create: the caller must look at [Owner.OfOther].
+// the error is ErrDenied. A row keeps the merchant of its first create until one succeeds: the caller must look at [Owner.OfOther].
 //
 // After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create
 // may stay recorded as open: then the bill keeps its upstream, which is safe.
@@ -117,10 +118,11 @@ func (s *Store) Own(
 	}
 	until, estimated := s.end(now, until)
 	now = s.stamp(now)
-	c := Create{token: rand.Text()[:createDigits] + " "} // the blank keeps a token from matching parts of two others
+	// The blank keeps a token from matching parts of two others.
+	c := Create{token: rand.Text()[:createDigits] + " ", merchant: storedName(merchant)}
 	c.Owner = Owner{
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
-		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until), Merchant: storedName(merchant),
+		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until), Merchant: c.merchant,
 	}
 	// Nearly every bill has no row, and nothing of it need be read.
 	return record(ctx, s, &entry{doing: "recording the owner of a bill", key: c.key(), statement: statement{
@@ -148,12 +150,12 @@ func (s *Store) Own(
 			WHERE was.state = 'owned' AND `+ofMerchant("was.merchant", "excluded.merchant")+`
 				OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
 			RETURNING `+ownerColumns,
-			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.Merchant)
+			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.merchant)
 		if !recorded {
 			q.refuse(ErrDenied)
 			return Create{}
 		}
-		return Create{o, c.token}
+		return Create{o, c.token, c.merchant}
 	})
 }
 
@@ -190,6 +192,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
+				merchant = CASE WHEN $5 = 'created' AND state = 'pending' AND $7 <> '' THEN $7 ELSE merchant END,
 				changed = CASE WHEN $5 = 'created' AND state <> 'owned' OR `+over+` THEN $4 ELSE changed END,
 				ends = CASE WHEN `+over+` THEN 0 ELSE ends END, -- the next sweep removes a released row
 				uncertain = CASE $5 WHEN 'unknown' THEN 1 ELSE uncertain END,
@@ -197,11 +200,12 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 				ended = CASE WHEN $5 <> 'not created' AND ended < tried THEN NULL ELSE ended END
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
 				AND ($5 <> 'created' OR upstream = $6)
-			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream)
+			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream,
+			c.merchant)
 		switch {
 		case open:
 		case outcome == Succeeded:
-			o = found(q, c.Partner, c.Bill, c.Upstream, now, end, c.Merchant)
+			o = found(q, c.Partner, c.Bill, c.Upstream, now, end, c.merchant)
 		default:
 			o, _ = owner(q, c.Partner, c.Bill)
 			q.refuse(errNotOpen)

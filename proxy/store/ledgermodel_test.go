@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ var backends = []string{"old", "new"}
 // A sent create is a create that the ledger allowed to be sent to an upstream.
 type sent struct {
 	store.Create
+	of      string        // the merchant of the call
 	ended   store.Outcome // "" while it is open; it stays open if its process was killed
 	may     bool          // it may have taken effect, or may yet
 	arrived bool          // it took effect
@@ -86,7 +88,7 @@ func (l *ledger) own(t *rapid.T) {
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
-	l.sent = append(l.sent, &sent{Create: c, may: true})
+	l.sent = append(l.sent, &sent{Create: c, of: merchant, may: true})
 }
 
 // arrive lets a create take effect that may: one in progress, one without an answer, or one whose process was killed.
@@ -128,7 +130,7 @@ func (l *ledger) settle(t *rapid.T) {
 	case store.Succeeded:
 		s.arrived, l.there[s.Upstream][s.Bill] = true, true
 		if row.State != store.Owned {
-			row.State, row.Changed = store.Owned, l.now
+			row.State, row.Changed, row.Merchant = store.Owned, l.now, cmp.Or(s.of, row.Merchant)
 		}
 	case store.Refused, store.NotSent:
 		s.may = false
