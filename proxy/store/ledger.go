@@ -142,12 +142,16 @@ func (s *Store) Own(
 				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
 				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
 				merchant = CASE was.state WHEN 'released' THEN excluded.merchant ELSE was.merchant END,
+				also_at = CASE WHEN was.state = 'released' THEN '' WHEN was.also_at <> '' OR `+ofOneMerchant+`
+					THEN was.also_at ELSE was.upstream END,
+				-- The bill of the other merchant may have ended, but not that of this one.
+				ended = CASE WHEN `+ofOneMerchant+` THEN was.ended END,
 				creates = was.creates || excluded.creates,
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
 				tried = CASE WHEN was.tried > excluded.tried AND was.tried < $8 THEN was.tried ELSE excluded.tried END,
 				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
 				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
-			WHERE was.state = 'owned' AND `+ofMerchant("was.merchant", "excluded.merchant")+`
+			WHERE was.state = 'owned' AND `+ofOneMerchant+`
 				OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
 			RETURNING `+ownerColumns,
 			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.merchant)
@@ -163,6 +167,9 @@ func (s *Store) Own(
 func ofMerchant(row, call string) string {
 	return "(" + row + " IN ('', " + call + ") OR " + call + " = '')"
 }
+
+// ofOneMerchant is that condition of the row that an insert meets.
+var ofOneMerchant = ofMerchant("was.merchant", "excluded.merchant")
 
 // deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
 // recorded by a wrong clock.
@@ -250,7 +257,7 @@ func (s *Store) Deny(
 				ends, denied, merchant)
 			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3, $6)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
-			WHERE (was.state <> 'owned' OR NOT `+ofMerchant("was.merchant", "excluded.merchant")+`)
+			WHERE (was.state <> 'owned' OR NOT `+ofOneMerchant+`)
 				AND (was.creates = '' AND was.uncertain = 0 AND was.state <> 'pending'
 					OR was.tried <= $4 OR was.tried > $5)
 			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), merchant)
@@ -271,7 +278,8 @@ func (s *Store) Deny(
 // Found records that an upstream showed a bill, and becomes its owner. Its end is estimated. If by its row the bill
 // is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
-// bill made at the other upstream. A row of another merchant stays as it is, and is returned without an error.
+// bill made at the other upstream. A row of another merchant keeps its owner, and is returned without an error; a bill
+// at another upstream than that owner counts as open there, see OpenBillsIn.
 func (s *Store) Found(
 	ctx context.Context, partner partner.ID, bill, upstream string, now time.Time, merchant string,
 ) (Owner, error) {
@@ -291,7 +299,7 @@ func (s *Store) Found(
 
 // MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that
 // is not after now is estimated. The callback addresses of the bill stay as long. A bill that the ledger does not
-// know is left out, as is a row of another merchant.
+// know is left out, as is a row of another merchant. A row of bills of several merchants gets no earlier end.
 func (s *Store) MoveEnd(
 	ctx context.Context, partner partner.ID, bill string, now, until time.Time, merchant string,
 ) error {
@@ -299,7 +307,8 @@ func (s *Store) MoveEnd(
 	return s.update(ctx, "recording the end of a bill", func(q tx) {
 		q.exec(`
 			UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2
-				AND state <> 'released' AND `+ofMerchant("merchant", "$5"),
+				AND state <> 'released' AND (also_at = '' AND `+ofMerchant("merchant", "$5")+`
+					OR also_at <> '' AND ends < $3)`,
 			partner, bill, until, estimated, storedName(merchant))
 		q.exec(`
 			UPDATE billbridge_addresses SET until = $3, ends = $3
@@ -319,7 +328,7 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END,
 			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
-		WHERE was.state = 'released' OR `+ofMerchant("was.merchant", "excluded.merchant")+`
+		WHERE was.state = 'released' OR `+ofOneMerchant+`
 			AND (was.upstream = excluded.upstream
 				OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout))
 		RETURNING `+ownerColumns, partner, bill, upstream, now, end, merchant)
@@ -327,11 +336,17 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 		return o
 	}
 	o, known := owner(q, partner, bill)
-	if !known {
+	switch {
+	case !known:
 		q.fail(ErrNotFound)
-	}
-	if !o.OfOther(merchant) {
+	case !o.OfOther(merchant):
 		q.refuse(ErrOtherOwner)
+	case o.Upstream != upstream:
+		q.exec(`
+			UPDATE billbridge_owners SET also_at = $3, ends = CASE WHEN ends < $4 THEN $4 ELSE ends END,
+				estimated = CASE WHEN ends < $4 THEN 1 ELSE estimated END
+			WHERE partner = $1 AND bill = $2 AND also_at IN ('', upstream)`, partner, bill, upstream, end)
+		o, _ = owner(q, partner, bill)
 	}
 	return o
 }

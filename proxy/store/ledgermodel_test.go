@@ -39,6 +39,7 @@ type ledger struct {
 	there map[string]map[string]bool // by upstream and bill
 
 	denied map[string]time.Time // by bill
+	alsoAt map[string]string    // by bill: where another merchant has or may have one with the id
 }
 
 func (l *ledger) check(err, want error) {
@@ -80,8 +81,12 @@ func (l *ledger) own(t *rapid.T) {
 			}
 		}
 		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end, Merchant: merchant}
-	} else if row.Ends.Before(end) {
-		row.Ends = end
+		delete(l.alsoAt, bill)
+	} else {
+		row.Ends = latest(row.Ends, end)
+		if row.OfOther(merchant) {
+			l.alsoAt[bill] = cmp.Or(l.alsoAt[bill], row.Upstream)
+		}
 	}
 	row.Open, row.Tried = row.Open+1, l.now
 	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
@@ -197,6 +202,13 @@ func (l *ledger) deny(t *rapid.T) {
 	l.rows[bill] = row
 }
 
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // mistake records a bill as found at an upstream that does not have it.
 func (l *ledger) mistake(t *rapid.T) {
 	row, ok := l.rows[l.bill(t)]
@@ -207,7 +219,11 @@ func (l *ledger) mistake(t *rapid.T) {
 	merchant, want := l.merchant(t), store.ErrOtherOwner
 	if row.OfOther(merchant) {
 		want = nil
+		if at := l.alsoAt[row.Bill]; at == "" || at == row.Upstream {
+			l.alsoAt[row.Bill], row.Ends = backend, latest(row.Ends, l.now.Add(365*24*time.Hour))
+		}
 	}
+	l.rows[row.Bill] = row
 	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now, merchant)
 	l.check(err, want)
 	equal(t, o, row, "Found")
@@ -221,6 +237,7 @@ func (l *ledger) sweep(t *rapid.T) {
 		}
 		delete(l.rows, bill)
 		delete(l.denied, bill)
+		delete(l.alsoAt, bill)
 		if row.State == store.Released {
 			continue
 		}
@@ -263,6 +280,11 @@ func (l *ledger) same(t *rapid.T) {
 				b.Released++
 			}
 			want[row.Upstream] = b
+			if at := l.alsoAt[bill]; row.State != store.Released && at != "" && at != row.Upstream {
+				b := want[at]
+				b.Partner, b.Upstream, b.Owned = row.Partner, at, b.Owned+1
+				want[at] = b
+			}
 		}
 		equal(t, o, row, "the row")
 		for backend, there := range l.there {
@@ -292,6 +314,7 @@ func TestLedgerModel(t *testing.T) {
 			l := &ledger{
 				t: rt, ctx: t.Context(), s: s, now: noon,
 				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}}, denied: map[string]time.Time{},
+				alsoAt: map[string]string{},
 			}
 			l.check(s.Clear(l.ctx), nil)
 			rt.Repeat(map[string]func(*rapid.T){
