@@ -312,8 +312,10 @@ func TestSuccessIsThatOfItsMerchant(t *testing.T) {
 // gets ends the other.
 func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 	t.Parallel()
-	for _, endsFirst := range []bool{false, true} {
-		d, route := newMerchants(t, rollout.StageOld, nil)
+	for n := range 4 {
+		endsFirst, isFound := n%2 == 1, n/2 == 1
+		bills := map[string]string{}
+		d, route := newMerchants(t, rollout.StageOld, bills)
 		create := func(merchant string) {
 			t.Helper()
 			created, err := route("bill.create", merchant)
@@ -321,16 +323,27 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 				t.Fatalf("%+v, %v", created, err)
 			}
 		}
+		second := func() {
+			t.Helper()
+			if !isFound {
+				create(shopB)
+				return
+			}
+			bills["old"] = shopB // since before the gateway was in use
+			if r, err := route("bill.read", shopB); err != nil || r.Upstream != "old" || r.Answered {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
 		create(shopA)
 		if !endsFirst {
-			create(shopB)
+			second()
 		}
 		ended := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: shopA}
 		if err := d.RecordProbe(t.Context(), someone, bill, "old", ended, d.now); err != nil {
 			t.Fatal(err)
 		}
 		if endsFirst {
-			create(shopB)
+			second()
 		}
 		soon, late := d.now.Add(time.Minute), d.now.Add(1000*24*time.Hour)
 		for _, until := range []time.Time{late, soon} {
@@ -340,7 +353,7 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 		}
 		for at, want := range map[time.Time]int{d.now: 1, late.Add(-time.Second): 1, late.Add(time.Second): 0} {
 			if open := d.openAt(t, "old", at); open != want {
-				t.Errorf("the first one ends first %v: at %s %d bills are open, want %d", endsFirst, at, open, want)
+				t.Errorf("ends first %v, found %v: at %s %d bills are open, want %d", endsFirst, isFound, at, open, want)
 			}
 		}
 	}

@@ -278,8 +278,8 @@ func (s *Store) Deny(
 // Found records that an upstream showed a bill, and becomes its owner. Its end is estimated. If by its row the bill
 // is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
-// bill made at the other upstream. A row of another merchant keeps its owner, and is returned without an error; a bill
-// at another upstream than that owner counts as open there, see OpenBillsIn.
+// bill made at the other upstream. A row of another merchant keeps its owner, and is returned without an error, but
+// from then on has bills of several merchants: it counts as open until it ends, and also at the upstream of this bill.
 func (s *Store) Found(
 	ctx context.Context, partner partner.ID, bill, upstream string, now time.Time, merchant string,
 ) (Owner, error) {
@@ -287,7 +287,8 @@ func (s *Store) Found(
 		return Owner{}, err
 	}
 	// Most bills that are read are owned by that upstream already: then nothing is written.
-	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream {
+	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream &&
+		!known.OfOther(storedName(merchant)) {
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
@@ -341,11 +342,13 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 		q.fail(ErrNotFound)
 	case !o.OfOther(merchant):
 		q.refuse(ErrOtherOwner)
-	case o.Upstream != upstream:
+	default:
 		q.exec(`
 			UPDATE billbridge_owners SET also_at = $3, ends = CASE WHEN ends < $4 THEN $4 ELSE ends END,
-				estimated = CASE WHEN ends < $4 THEN 1 ELSE estimated END
-			WHERE partner = $1 AND bill = $2 AND also_at IN ('', upstream)`, partner, bill, upstream, end)
+				estimated = CASE WHEN ends < $4 THEN 1 ELSE estimated END,
+				ended = CASE WHEN upstream <> $3 THEN ended END
+			WHERE partner = $1 AND bill = $2 AND also_at IN ('', upstream) AND also_at <> $3`,
+			partner, bill, upstream, end)
 		o, _ = owner(q, partner, bill)
 	}
 	return o

@@ -172,7 +172,10 @@ func (l *ledger) find(t *rapid.T) {
 		t.Skip("it is not there")
 	}
 	row, merchant := l.rows[bill], l.merchant(t)
-	if row.State != store.Owned && !row.OfOther(merchant) {
+	switch {
+	case row.OfOther(merchant) && l.alsoAt[bill] == "":
+		l.alsoAt[bill], row.Ends = backend, latest(row.Ends, l.now.Add(365*24*time.Hour))
+	case row.State != store.Owned && !row.OfOther(merchant):
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
