@@ -114,7 +114,7 @@ func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
 }
 
 // A row of another merchant decides nothing about a read or a write: both backends are probed, as if there were no row.
-// In drained the old backend is probed only if the row is there. The row stays as it is.
+// In drained the old backend is probed only if the row is there. The row stays as it is, or gets a later end.
 func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageCanary, rollout.StageNew, rollout.StageDrained} {
@@ -155,7 +155,11 @@ func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 				if got, want := routed(d), routed(free); got != want {
 					t.Errorf("stage %s, row at %s, %s: %s, want %s", stage, owner, id, got, want)
 				}
-				if after, err := d.store.Owner(t.Context(), someone, id); err != nil || after != before {
+				after, err := d.store.Owner(t.Context(), someone, id)
+				if after.Ends.After(before.Ends) { // so long is a bill of this merchant at the other backend taken for open
+					after.Ends = before.Ends
+				}
+				if err != nil || after != before {
 					t.Errorf("stage %s, %s: the row is %+v, %v, want %+v", stage, id, after, err, before)
 				}
 			}
@@ -255,6 +259,144 @@ func TestR44_NoSuchBillOfAMerchantBesideABillOfAnother(t *testing.T) {
 			t.Errorf("%s: %+v, %v", merchant, r, err)
 		}
 	}
+}
+
+// R44: a create of a merchant that the ledger has in the row of a bill of another merchant may take effect. No call of
+// the first merchant is told that there is no such bill until it cannot any more.
+func TestR44_NoSuchBillWhileACreateIsInTheRowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []store.Outcome{"", store.Unknown} {
+		d, route := newMerchants(t, rollout.StageNew, map[string]string{"new": shopB})
+		created, err := route("bill.create", shopB)
+		if err != nil || d.Complete(t.Context(), created, store.Succeeded) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		second, err := route("bill.create", shopA)
+		if err != nil || second.Upstream != "new" || outcome != "" && d.Complete(t.Context(), second, outcome) != nil {
+			t.Fatalf("%+v, %v", second, err)
+		}
+		if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
+			t.Errorf("outcome %q: %+v, %v", outcome, r, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		if r, err := route("bill.read", shopA); err != nil || !r.Answered {
+			t.Errorf("outcome %q, an hour later: %+v, %v", outcome, r, err)
+		}
+	}
+}
+
+// A create of one merchant has an unknown outcome, and one of another merchant with the same id succeeds: the bill is
+// that of the other merchant. The first one is not told that there is no such bill while its create may take effect.
+func TestSuccessIsThatOfItsMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	for _, merchant := range []string{shopA, shopB} {
+		created, err := route("bill.create", merchant)
+		outcome := map[string]store.Outcome{shopA: store.Unknown, shopB: store.Succeeded}[merchant]
+		if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, outcome) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+	}
+	bills["new"] = shopB
+	if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
+		t.Errorf("of the first merchant: %+v, %v", r, err)
+	}
+	if r, err := route("bill.read", shopB); err != nil || r.Upstream != "new" || r.Reason != "owner" || r.Deniable {
+		t.Errorf("of the other merchant: %+v, %v", r, err)
+	}
+}
+
+// The bills of two merchants with one id are open until both are over: neither the end of one nor an earlier end that one
+// gets ends the other.
+func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
+	t.Parallel()
+	for n := range 4 {
+		endsFirst, isFound := n%2 == 1, n/2 == 1
+		bills := map[string]string{}
+		d, route := newMerchants(t, rollout.StageOld, bills)
+		create := func(merchant string) {
+			t.Helper()
+			created, err := route("bill.create", merchant)
+			if err != nil || created.Upstream != "old" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+				t.Fatalf("%+v, %v", created, err)
+			}
+		}
+		second := func() {
+			t.Helper()
+			if !isFound {
+				create(shopB)
+				return
+			}
+			bills["old"] = shopB // since before the gateway was in use
+			if r, err := route("bill.read", shopB); err != nil || r.Upstream != "old" || r.Answered {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		create(shopA)
+		if !endsFirst {
+			second()
+		}
+		ended := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: shopA}
+		if err := d.RecordProbe(t.Context(), someone, bill, "old", ended, d.now); err != nil {
+			t.Fatal(err)
+		}
+		if endsFirst {
+			second()
+		}
+		soon, late := d.now.Add(time.Minute), d.now.Add(1000*24*time.Hour)
+		for _, until := range []time.Time{late, soon} {
+			if err := d.RecordEnd(t.Context(), rollout.Call{Partner: someone, Bill: bill, Merchant: shopB, Until: until}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for at, want := range map[time.Time]int{d.now: 1, late.Add(-time.Second): 1, late.Add(time.Second): 0} {
+			if open := d.openAt(t, "old", at); open != want {
+				t.Errorf("ends first %v, found %v: at %s %d bills are open, want %d", endsFirst, isFound, at, open, want)
+			}
+		}
+	}
+}
+
+// A bill of one merchant is found at the old backend, and the ledger has one of another merchant with the same id at the
+// new backend: the first one keeps the partner from being drained, too.
+func TestBillBesideARowOfAnotherMerchantIsOpenAtItsBackend(t *testing.T) {
+	t.Parallel()
+	d, route := newMerchants(t, rollout.StageNew, map[string]string{"old": shopA})
+	created, err := route("bill.create", shopB)
+	if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if open := d.openAt(t, "old", d.now); open != 0 {
+		t.Errorf("%d bills are open before it was found", open)
+	}
+	if r, err := route("bill.read", shopA); err != nil || r.Upstream != "old" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for backend, want := range map[string]int{"old": 1, "new": 1} {
+		if open := d.openAt(t, backend, d.now); open != want {
+			t.Errorf("%d bills are open at %s, want %d", open, backend, want)
+		}
+	}
+	if open := d.openAt(t, "old", d.now.Add(400*24*time.Hour)); open != 0 {
+		t.Errorf("%d bills are open after the estimated end", open)
+	}
+}
+
+// openAt is how many bills are open at a backend.
+func (d *crossroads) openAt(t *testing.T, backend string, at time.Time) (open int) {
+	t.Helper()
+	bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bills {
+		if b.Upstream == backend {
+			open += b.Open()
+		}
+	}
+	return open
 }
 
 // What a read shows of a bill of one merchant says nothing about that of another merchant with the same id: neither that

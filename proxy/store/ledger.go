@@ -82,7 +82,8 @@ func (s *Store) end(now, until time.Time) (end time.Time, estimated bool) {
 // A Create is a recorded create. It may be sent to Upstream alone, which need not be the one that Own was asked for.
 type Create struct {
 	Owner
-	token string // unique among the creates of the bill
+	token    string // unique among the creates of the bill
+	merchant string // of its call, which need not be that of the row
 }
 
 // An Outcome is how a create ended.
@@ -105,7 +106,7 @@ const (
 // estimated: a year from now. Of several creates the latest end counts.
 //
 // now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny),
-// the error is ErrDenied. A row keeps the merchant of its first create: the caller must look at [Owner.OfOther].
+// the error is ErrDenied. A row keeps the merchant of its first create until one succeeds: the caller must look at [Owner.OfOther].
 //
 // After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create
 // may stay recorded as open: then the bill keeps its upstream, which is safe.
@@ -117,10 +118,11 @@ func (s *Store) Own(
 	}
 	until, estimated := s.end(now, until)
 	now = s.stamp(now)
-	c := Create{token: rand.Text()[:createDigits] + " "} // the blank keeps a token from matching parts of two others
+	// The blank keeps a token from matching parts of two others.
+	c := Create{token: rand.Text()[:createDigits] + " ", merchant: storedName(merchant)}
 	c.Owner = Owner{
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
-		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until), Merchant: storedName(merchant),
+		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until), Merchant: c.merchant,
 	}
 	// Nearly every bill has no row, and nothing of it need be read.
 	return record(ctx, s, &entry{doing: "recording the owner of a bill", key: c.key(), statement: statement{
@@ -140,20 +142,24 @@ func (s *Store) Own(
 				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
 				state = CASE was.state WHEN 'released' THEN 'pending' ELSE was.state END,
 				merchant = CASE was.state WHEN 'released' THEN excluded.merchant ELSE was.merchant END,
+				also_at = CASE WHEN was.state = 'released' THEN '' WHEN was.also_at <> '' OR `+ofOneMerchant+`
+					THEN was.also_at ELSE was.upstream END,
+				-- The bill of the other merchant may have ended, but not that of this one.
+				ended = CASE WHEN `+ofOneMerchant+` THEN was.ended END,
 				creates = was.creates || excluded.creates,
 				changed = CASE was.state WHEN 'released' THEN excluded.changed ELSE was.changed END,
 				tried = CASE WHEN was.tried > excluded.tried AND was.tried < $8 THEN was.tried ELSE excluded.tried END,
 				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
 				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
-			WHERE was.state = 'owned' AND `+ofMerchant("was.merchant", "excluded.merchant")+`
+			WHERE was.state = 'owned' AND `+ofOneMerchant+`
 				OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
 			RETURNING `+ownerColumns,
-			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.Merchant)
+			partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor), c.merchant)
 		if !recorded {
 			q.refuse(ErrDenied)
 			return Create{}
 		}
-		return Create{o, c.token}
+		return Create{o, c.token, c.merchant}
 	})
 }
 
@@ -161,6 +167,9 @@ func (s *Store) Own(
 func ofMerchant(row, call string) string {
 	return "(" + row + " IN ('', " + call + ") OR " + call + " = '')"
 }
+
+// ofOneMerchant is that condition of the row that an insert meets.
+var ofOneMerchant = ofMerchant("was.merchant", "excluded.merchant")
 
 // deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
 // recorded by a wrong clock.
@@ -190,6 +199,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
+				merchant = CASE WHEN $5 = 'created' AND state = 'pending' AND $7 <> '' THEN $7 ELSE merchant END,
 				changed = CASE WHEN $5 = 'created' AND state <> 'owned' OR `+over+` THEN $4 ELSE changed END,
 				ends = CASE WHEN `+over+` THEN 0 ELSE ends END, -- the next sweep removes a released row
 				uncertain = CASE $5 WHEN 'unknown' THEN 1 ELSE uncertain END,
@@ -197,11 +207,12 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 				ended = CASE WHEN $5 <> 'not created' AND ended < tried THEN NULL ELSE ended END
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
 				AND ($5 <> 'created' OR upstream = $6)
-			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream)
+			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream,
+			c.merchant)
 		switch {
 		case open:
 		case outcome == Succeeded:
-			o = found(q, c.Partner, c.Bill, c.Upstream, now, end, c.Merchant)
+			o = found(q, c.Partner, c.Bill, c.Upstream, now, end, c.merchant)
 		default:
 			o, _ = owner(q, c.Partner, c.Bill)
 			q.refuse(errNotOpen)
@@ -231,23 +242,25 @@ const over = "$5 = 'not created' AND state = 'pending' AND uncertain = 0 AND cre
 // If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the
 // row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
 // a wrong clock, and counts as old.) If the bill is owned nothing changes, because its upstream decides on the answer,
-// unless the row is of another merchant: then creates of merchants that do not own it are refused.
+// unless the row is of another merchant: its creates can be of this one, and creates of merchants that do not own it
+// are refused from then on.
 func (s *Store) Deny(
 	ctx context.Context, partner partner.ID, bill string, now, since time.Time, merchant string,
 ) (Owner, error) {
 	if err := ownable(partner, bill, now); err != nil {
 		return Owner{}, err
 	}
-	now, since = s.stamp(now), s.stamp(since)
+	now, since, merchant = s.stamp(now), s.stamp(since), storedName(merchant)
 	return write(ctx, s, "recording that there is no such bill", func(q tx) Owner {
 		o, denied := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
 				ends, denied, merchant)
 			VALUES ($1, $2, '', 'released', '', 0, $3, $3, 0, $3, $6)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
-			WHERE was.state = 'released' OR was.state = 'pending' AND (was.tried <= $4 OR was.tried > $5)
-				OR was.state = 'owned' AND NOT `+ofMerchant("was.merchant", "excluded.merchant")+`
-			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), storedName(merchant))
+			WHERE (was.state <> 'owned' OR NOT `+ofOneMerchant+`)
+				AND (was.creates = '' AND was.uncertain = 0 AND was.state <> 'pending'
+					OR was.tried <= $4 OR was.tried > $5)
+			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor), merchant)
 		if denied {
 			return o
 		}
@@ -255,7 +268,7 @@ func (s *Store) Deny(
 		switch {
 		case !known:
 			q.fail(ErrNotFound)
-		case o.State == Pending:
+		case o.State == Pending || o.OfOther(merchant):
 			q.refuse(ErrCreateInProgress)
 		}
 		return o
@@ -265,7 +278,8 @@ func (s *Store) Deny(
 // Found records that an upstream showed a bill, and becomes its owner. Its end is estimated. If by its row the bill
 // is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
-// bill made at the other upstream. A row of another merchant stays as it is, and is returned without an error.
+// bill made at the other upstream. A row of another merchant keeps its owner, and is returned without an error, but
+// from then on has bills of several merchants: it counts as open until it ends, and also at the upstream of this bill.
 func (s *Store) Found(
 	ctx context.Context, partner partner.ID, bill, upstream string, now time.Time, merchant string,
 ) (Owner, error) {
@@ -273,7 +287,8 @@ func (s *Store) Found(
 		return Owner{}, err
 	}
 	// Most bills that are read are owned by that upstream already: then nothing is written.
-	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream {
+	if known, err := s.Owner(ctx, partner, bill); err == nil && known.State == Owned && known.Upstream == upstream &&
+		!known.OfOther(storedName(merchant)) {
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
@@ -285,7 +300,7 @@ func (s *Store) Found(
 
 // MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that
 // is not after now is estimated. The callback addresses of the bill stay as long. A bill that the ledger does not
-// know is left out, as is a row of another merchant.
+// know is left out, as is a row of another merchant. A row of bills of several merchants gets no earlier end.
 func (s *Store) MoveEnd(
 	ctx context.Context, partner partner.ID, bill string, now, until time.Time, merchant string,
 ) error {
@@ -293,7 +308,8 @@ func (s *Store) MoveEnd(
 	return s.update(ctx, "recording the end of a bill", func(q tx) {
 		q.exec(`
 			UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2
-				AND state <> 'released' AND `+ofMerchant("merchant", "$5"),
+				AND state <> 'released' AND (also_at = '' AND `+ofMerchant("merchant", "$5")+`
+					OR also_at <> '' AND ends < $3)`,
 			partner, bill, until, estimated, storedName(merchant))
 		q.exec(`
 			UPDATE billbridge_addresses SET until = $3, ends = $3
@@ -313,7 +329,7 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 			changed = CASE was.state WHEN 'owned' THEN was.changed ELSE excluded.changed END,
 			ends = CASE was.state WHEN 'released' THEN excluded.ends ELSE was.ends END,
 			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
-		WHERE was.state = 'released' OR `+ofMerchant("was.merchant", "excluded.merchant")+`
+		WHERE was.state = 'released' OR `+ofOneMerchant+`
 			AND (was.upstream = excluded.upstream
 				OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout))
 		RETURNING `+ownerColumns, partner, bill, upstream, now, end, merchant)
@@ -321,11 +337,19 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time, 
 		return o
 	}
 	o, known := owner(q, partner, bill)
-	if !known {
+	switch {
+	case !known:
 		q.fail(ErrNotFound)
-	}
-	if !o.OfOther(merchant) {
+	case !o.OfOther(merchant):
 		q.refuse(ErrOtherOwner)
+	default:
+		q.exec(`
+			UPDATE billbridge_owners SET also_at = $3, ends = CASE WHEN ends < $4 THEN $4 ELSE ends END,
+				estimated = CASE WHEN ends < $4 THEN 1 ELSE estimated END,
+				ended = CASE WHEN upstream <> $3 THEN ended END
+			WHERE partner = $1 AND bill = $2 AND also_at IN ('', upstream) AND also_at <> $3`,
+			partner, bill, upstream, end)
+		o, _ = owner(q, partner, bill)
 	}
 	return o
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ var backends = []string{"old", "new"}
 // A sent create is a create that the ledger allowed to be sent to an upstream.
 type sent struct {
 	store.Create
+	of      string        // the merchant of the call
 	ended   store.Outcome // "" while it is open; it stays open if its process was killed
 	may     bool          // it may have taken effect, or may yet
 	arrived bool          // it took effect
@@ -37,6 +39,7 @@ type ledger struct {
 	there map[string]map[string]bool // by upstream and bill
 
 	denied map[string]time.Time // by bill
+	alsoAt map[string]string    // by bill: where another merchant has or may have one with the id
 }
 
 func (l *ledger) check(err, want error) {
@@ -78,15 +81,19 @@ func (l *ledger) own(t *rapid.T) {
 			}
 		}
 		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end, Merchant: merchant}
-	} else if row.Ends.Before(end) {
-		row.Ends = end
+		delete(l.alsoAt, bill)
+	} else {
+		row.Ends = latest(row.Ends, end)
+		if row.OfOther(merchant) {
+			l.alsoAt[bill] = cmp.Or(l.alsoAt[bill], row.Upstream)
+		}
 	}
 	row.Open, row.Tried = row.Open+1, l.now
 	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
-	l.sent = append(l.sent, &sent{Create: c, may: true})
+	l.sent = append(l.sent, &sent{Create: c, of: merchant, may: true})
 }
 
 // arrive lets a create take effect that may: one in progress, one without an answer, or one whose process was killed.
@@ -128,7 +135,7 @@ func (l *ledger) settle(t *rapid.T) {
 	case store.Succeeded:
 		s.arrived, l.there[s.Upstream][s.Bill] = true, true
 		if row.State != store.Owned {
-			row.State, row.Changed = store.Owned, l.now
+			row.State, row.Changed, row.Merchant = store.Owned, l.now, cmp.Or(s.of, row.Merchant)
 		}
 	case store.Refused, store.NotSent:
 		s.may = false
@@ -165,7 +172,10 @@ func (l *ledger) find(t *rapid.T) {
 		t.Skip("it is not there")
 	}
 	row, merchant := l.rows[bill], l.merchant(t)
-	if row.State != store.Owned && !row.OfOther(merchant) {
+	switch {
+	case row.OfOther(merchant) && l.alsoAt[bill] == "":
+		l.alsoAt[bill], row.Ends = backend, latest(row.Ends, l.now.Add(365*24*time.Hour))
+	case row.State != store.Owned && !row.OfOther(merchant):
 		row.State, row.Changed = store.Owned, l.now
 	}
 	l.rows[bill] = row
@@ -183,7 +193,7 @@ func (l *ledger) deny(t *rapid.T) {
 	switch {
 	case !ok:
 		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC(), Merchant: merchant}
-	case row.State == store.Pending && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
+	case (row.State == store.Pending || row.OfOther(merchant)) && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
 		want = store.ErrCreateInProgress
 	}
 	if want == nil && (row.State != store.Owned || row.OfOther(merchant)) {
@@ -193,6 +203,13 @@ func (l *ledger) deny(t *rapid.T) {
 	l.check(err, want)
 	equal(t, o, row, "Deny")
 	l.rows[bill] = row
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // mistake records a bill as found at an upstream that does not have it.
@@ -205,7 +222,11 @@ func (l *ledger) mistake(t *rapid.T) {
 	merchant, want := l.merchant(t), store.ErrOtherOwner
 	if row.OfOther(merchant) {
 		want = nil
+		if at := l.alsoAt[row.Bill]; at == "" || at == row.Upstream {
+			l.alsoAt[row.Bill], row.Ends = backend, latest(row.Ends, l.now.Add(365*24*time.Hour))
+		}
 	}
+	l.rows[row.Bill] = row
 	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now, merchant)
 	l.check(err, want)
 	equal(t, o, row, "Found")
@@ -219,6 +240,7 @@ func (l *ledger) sweep(t *rapid.T) {
 		}
 		delete(l.rows, bill)
 		delete(l.denied, bill)
+		delete(l.alsoAt, bill)
 		if row.State == store.Released {
 			continue
 		}
@@ -261,6 +283,11 @@ func (l *ledger) same(t *rapid.T) {
 				b.Released++
 			}
 			want[row.Upstream] = b
+			if at := l.alsoAt[bill]; row.State != store.Released && at != "" && at != row.Upstream {
+				b := want[at]
+				b.Partner, b.Upstream, b.Owned = row.Partner, at, b.Owned+1
+				want[at] = b
+			}
 		}
 		equal(t, o, row, "the row")
 		for backend, there := range l.there {
@@ -290,6 +317,7 @@ func TestLedgerModel(t *testing.T) {
 			l := &ledger{
 				t: rt, ctx: t.Context(), s: s, now: noon,
 				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}}, denied: map[string]time.Time{},
+				alsoAt: map[string]string{},
 			}
 			l.check(s.Clear(l.ctx), nil)
 			rt.Repeat(map[string]func(*rapid.T){

@@ -179,7 +179,8 @@ type Bills struct {
 func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
-// end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
+// end is before now is over. A bill that another merchant has at another upstream than the row's is owned there. It
+// reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
 	return readAll[Bills](ctx, s, "counting bills", `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
@@ -187,6 +188,11 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
 				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $3 THEN 1 END),
 				count(CASE state WHEN 'released' THEN 1 END)
-			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
+			FROM (
+				SELECT partner, upstream, state, ends, ended FROM billbridge_owners
+				WHERE partner >= $1 AND partner < $2 AND upstream <> ''
+				UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM billbridge_owners
+				WHERE partner >= $1 AND partner < $2 AND also_at NOT IN ('', upstream) AND state <> 'released'
+			) AS bills
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
 }

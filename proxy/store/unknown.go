@@ -117,7 +117,7 @@ func (s *Store) RecordRead(
 			q.exec(`
 				UPDATE billbridge_owners SET ended = $4
 				WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
-					AND tried <= $4 AND `+ofMerchant("merchant", "$5"),
+					AND tried <= $4 AND also_at = '' AND `+ofMerchant("merchant", "$5"),
 				partner, bill, upstream, r.At, storedName(merchant))
 		}
 		q.exec(`

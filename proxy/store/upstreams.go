@@ -83,7 +83,7 @@ func (s *Store) Reconcile(
 				if value[bool](q, `
 					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
-					OR EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')`, u.Name) {
+					OR EXISTS (SELECT 1 FROM billbridge_owners WHERE $1 IN (upstream, also_at) AND state <> 'released')`, u.Name) {
 					q.refuse(referenced(u.Upstream, next.Form))
 				}
 			case next.URL != u.URL:
@@ -158,7 +158,8 @@ func readdressed(
 			continue
 		}
 		if value[bool](q,
-			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')", next.Name) {
+			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE $1 IN (upstream, also_at) AND state <> 'released')",
+			next.Name) {
 			q.refuse(fmt.Errorf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are "+
 				"bills at it: "+
 				"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s "+

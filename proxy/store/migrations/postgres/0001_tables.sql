@@ -138,6 +138,7 @@ CREATE TABLE billbridge_owners (
 	ends      BIGINT NOT NULL,
 	estimated BIGINT NOT NULL DEFAULT 0,
 	merchant  TEXT COLLATE "C" NOT NULL DEFAULT '',
+	also_at   TEXT COLLATE "C" NOT NULL DEFAULT '',
 	PRIMARY KEY (partner, bill),
 	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);

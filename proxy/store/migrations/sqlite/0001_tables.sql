@@ -139,6 +139,7 @@ CREATE TABLE billbridge_owners (
 	ends      INTEGER NOT NULL,           -- a sweep removes the row some time after this
 	estimated INTEGER NOT NULL DEFAULT 0, -- 1 when no caller said when the bill ends: ends is an estimate
 	merchant  TEXT NOT NULL DEFAULT '',   -- of the call that recorded it; '' if it is not known, or for all merchants
+	also_at   TEXT NOT NULL DEFAULT '',   -- where another merchant has or may have a bill with the id; '' for nowhere
 	PRIMARY KEY (partner, bill),
 	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
 ) STRICT, WITHOUT ROWID;
