@@ -16,9 +16,9 @@ func TestTimesAreInTheZoneOfTheProcess(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.UTC)
 	const seoul = `<time datetime="2026-11-22T00:30:00Z" title="2026-11-22T00:30:00Z">2026-11-22T09:30:00+09:00</time>`
-	seoulConfig := proxytest.Config(t, testConfig+"console: {zone: Asia/Seoul}")
+	config := proxytest.Config(t, testConfig)
 	c := newConsole(t, Options{
-		Config: configOf(seoulConfig), Gateway: stubGateway{seoulConfig, proxy.UpstreamStatus{Breaker: "open", Opened: &at}},
+		Config: configOf(config), Gateway: stubGateway{config, proxy.UpstreamStatus{Breaker: "open", Opened: &at}},
 	})
 	c.zone = time.FixedZone("Asia/Seoul", 9*3600)
 	f := finished("one")
