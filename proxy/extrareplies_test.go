@@ -173,11 +173,11 @@ unknown v2 destroy billId=LOST`)
 }
 
 // newReadBackend returns the URL of a v2 backend that shows each bill that it is asked for. after is called when it has
-// replied: the connection is closed if it returns false.
-func newReadBackend(t *testing.T, after func(c net.Conn, in *bufio.Reader) bool) string {
+// replied: what it writes to c leaves together with the next reply, and the connection is closed if it returns false.
+func newReadBackend(t *testing.T, after func(c *bufio.Writer, in *bufio.Reader) bool) string {
 	return "http://" + proxytest.Listen(t, func(conn net.Conn) {
 		defer conn.Close()
-		in := bufio.NewReader(conn)
+		in, out := bufio.NewReader(conn), bufio.NewWriter(conn)
 		for {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -186,8 +186,8 @@ func newReadBackend(t *testing.T, after func(c net.Conn, in *bufio.Reader) bool)
 			body, _ := io.ReadAll(r.Body)
 			of := gjson.GetManyBytes(body, "apiKey", "bill.billId")
 			text := fmt.Sprintf(`{"code":"0000","message":"ok","data":{"apiKey":%s,"billId":%s,"apprState":"W"}}`, of[0].Raw, of[1].Raw)
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
-			if !after(conn, in) {
+			_, _ = fmt.Fprintf(out, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			if out.Flush() != nil || !after(out, in) {
 				return
 			}
 		}
@@ -202,7 +202,7 @@ func TestR45_OneExtraReplyDelaysNoOther(t *testing.T) {
 		for _, form := range forms {
 			parallel(t, fmt.Sprint(form, " ", len(keys)), func(t *testing.T) {
 				var once sync.Once
-				b := newGateway(t, oneUpstream("v2", newReadBackend(t, func(c net.Conn, in *bufio.Reader) bool {
+				b := newGateway(t, oneUpstream("v2", newReadBackend(t, func(c *bufio.Writer, in *bufio.Reader) bool {
 					if _, err := in.Peek(1); err == nil {
 						once.Do(func() {
 							const refusal = `{"code":"BILL_003","message":"none","data":null}`
@@ -228,7 +228,7 @@ func TestR45_OneExtraReplyDelaysNoOther(t *testing.T) {
 // A backend closes each connection without a reply when a second call arrives on it. The read is sent once more.
 func TestReadOnAConnectionThatTheServerCloses(t *testing.T) {
 	t.Parallel()
-	b := newGateway(t, oneUpstream("v2", newReadBackend(t, func(_ net.Conn, in *bufio.Reader) bool {
+	b := newGateway(t, oneUpstream("v2", newReadBackend(t, func(_ *bufio.Writer, in *bufio.Reader) bool {
 		_, err := in.Peek(1)
 		return err != nil
 	})))
