@@ -25,7 +25,6 @@ func (c *Config) check() {
 	c.compile()
 	c.checkUpstreams()
 	c.checkKeyPairs()
-	c.checkTracing()
 	c.checkStore()
 	c.checkCallbacks()
 	c.checkNotify()

@@ -44,7 +44,6 @@ type Config struct {
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 	Log      Log      `yaml:"log"`
-	Tracing  *Tracing `yaml:"tracing"` // nil: no spans are exported
 
 	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Notify    []Destination `yaml:"notify"`    // get events; they are delivered as callbacks are

@@ -143,7 +143,6 @@ store: {url: "sqlite:billbridge.db"}
 callbacks: {public_url: https://bridge.example.com, reconcile: {}}
 rollout: {old: old, new: new}
 partners: {5f7b2ed74a97: {name: Hana Clinic}}
-tracing: {otlp: "http://127.0.0.1:4318"}
 `
 	must(t, yaml.Unmarshal([]byte(text), &root))
 	return filepath.Join(dir, "billbridge.yaml"), root

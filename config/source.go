@@ -60,10 +60,10 @@ func (s *source) position(path ...string) translate.Problem {
 }
 
 // problemAt returns a problem at the position of a node. Its text begins with the path, without names that may be
-// secrets in the wrong place: those of partners, headers and hash_secret, and invalid ones of upstreams.
+// secrets in the wrong place: those of partners and hash_secret, and invalid ones of upstreams.
 func (s *source) problemAt(n *yaml.Node, text string, path []string) translate.Problem {
 	path = slices.Clone(path)
-	named := map[string]int{"upstreams": 1, "partners": 1, "tracing": 2}
+	named := map[string]int{"upstreams": 1, "partners": 1}
 	if len(path) > 0 {
 		at := named[path[0]]
 		if at > 0 && len(path) > at && (path[0] != "upstreams" || !upstreamName.MatchString(path[at])) {

@@ -31,7 +31,6 @@ const PlainAdmin = "admin.listen: the admin token crosses the network in plain t
 // warn collects the warnings of a valid config.
 func (c *Config) warn() {
 	c.warnAboutTable()
-	c.warnAboutTracing()
 	c.warnAboutStore()
 	c.warnAboutTimeouts()
 	c.warnAboutCertificates()

@@ -9,7 +9,7 @@ import (
 	"billbridge/translate/billing"
 )
 
-// observe reports an exchange that has ended: to metrics, span and access log, and to Options.Finished. A panic of it
+// observe reports an exchange that has ended: to metrics and access log, and to Options.Finished. A panic of it
 // must not take away the answer, which net/http may still hold.
 func (g *Gateway) observe(x *exchange) {
 	defer func() {
@@ -25,13 +25,10 @@ func (g *Gateway) observe(x *exchange) {
 	if x.describe(f) {
 		l = accesslog.Start(g.log, f.At, f.Level)
 	}
-	if f.Logged = l != nil; f.Logged || x.isReported() || x.span.Sampled() { // a hash of the key
+	if f.Logged = l != nil; f.Logged || x.isReported() { // a hash of the key
 		f.Partner = partner.ID(x.shortPartner())
 	}
-	g.metrics.observe(f, x.to.target, x.span)
-	if x.span.Sampled() {
-		f.endSpan(x.span, x.r.Method, x.state.config.TLS != nil, x.route)
-	}
+	g.metrics.observe(f, x.to.target)
 	if f.Logged {
 		f.log(l)
 		l.End()

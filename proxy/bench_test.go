@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -17,13 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -53,43 +50,18 @@ func (readConn) RequestRead() bool { return true }
 // upstream.
 func BenchmarkRead(b *testing.B) {
 	for _, client := range forms {
-		b.Run(client+" from v2", func(b *testing.B) { benchmarkRead(b, client, nil) })
+		b.Run(client+" from v2", func(b *testing.B) { benchmarkRead(b, client) })
 	}
 }
 
-// BenchmarkTracing is BenchmarkRead with tracing. Its receiver takes the spans and does nothing with them, in this
-// process.
-func BenchmarkTracing(b *testing.B) {
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-	defer receiver.Close()
-	at, err := url.Parse(receiver.URL + "/v1/traces")
-	must(b, err)
-	for _, row := range []struct {
-		name    string
-		section *config.Tracing
-	}{
-		{"off", nil},
-		{"sample 0.01", &config.Tracing{OTLP: config.Address{URL: at}, Sample: 0.01}},
-		{"sample 1", &config.Tracing{OTLP: config.Address{URL: at}, Sample: 1}},
-	} {
-		b.Run(row.name, func(b *testing.B) {
-			t, err := tracing.New(tracing.Options{})
-			must(b, err)
-			t.Use(row.section)
-			defer t.Close(b.Context())
-			benchmarkRead(b, "legacy", t)
-		})
-	}
-}
-
-func benchmarkRead(b *testing.B, client string, traces *tracing.Tracing) {
+func benchmarkRead(b *testing.B, client string) {
 	service := newService()
 	prepareBill(b, service, stateBefore["read"], demoBill)
 	direct := httptest.NewRecorder()
 	q := v2("read")
 	service.ServeHTTP(direct, q.request())
 	gateway, err := proxy.New(parse(b, oneUpstream("v2", canned(b, direct.Body.String()))), proxy.Options{
-		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Tracing: traces,
+		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})
 	must(b, err)
 	defer gateway.Close()

@@ -43,9 +43,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 		Expiry: x.call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
 		URL: strings.Clone(partnerURL),
 	}
-	span := x.span.Internal("store callback address")
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
-	span.EndWith(err, "refused")
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):

@@ -28,7 +28,7 @@ func (g *Gateway) CompareBill(
 			return result, took
 		}
 		call.Release()
-		read := s.fetch(target, p.id, nil, request)
+		read := s.fetch(target, p.id, request)
 		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
 			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()

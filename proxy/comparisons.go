@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/tracing"
 	"billbridge/translate/billing"
 )
 
@@ -44,7 +43,7 @@ func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) 
 // create.
 func (x *exchange) readBack() {
 	call := x.in.call
-	target, read, request := x.state.composeRead(x.probe(nil, billing.IdentityOf(x.call)), x.to.route.Upstream)
+	target, read, request := x.state.composeRead(x.probe(billing.IdentityOf(x.call)), x.to.route.Upstream)
 	if request == nil {
 		return
 	}
@@ -78,7 +77,7 @@ func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 
 // fetcher is fetch for the comparison of a call.
 func (x *exchange) fetcher(t *routeTarget, request []byte) fetch {
-	return x.state.fetch(t, x.id, x.span, request)
+	return x.state.fetch(t, x.id, request)
 }
 
 // A fetch gets an answer of at most a size.
@@ -86,10 +85,10 @@ type fetch func(ctx context.Context, most int64) (evidence.Answer, error)
 
 // fetch returns a function that sends a request for a comparison. It does not refer to an exchange, which holds the
 // whole call.
-func (s *state) fetch(t *routeTarget, id string, span *tracing.Span, request []byte) fetch {
+func (s *state) fetch(t *routeTarget, id string, request []byte) fetch {
 	return func(ctx context.Context, most int64) (evidence.Answer, error) {
 		r := &upstreamRequest{
-			head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true,
+			head: t.head, id: id, body: request, noPartnerLimit: true,
 			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
 		}
 		reply, err := t.post(ctx, r)

@@ -16,7 +16,6 @@ import (
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -30,9 +29,9 @@ type exchange struct {
 	r       *http.Request
 	id      string
 	start   time.Time
-	from    *source       // nil without limits of its own
-	counted bool          // by inFlight
-	span    *tracing.Span // nil if the call has no trace
+	from    *source // nil without limits of its own
+	counted bool    // by inFlight
+	trace   traceContext
 
 	client translate.Form
 	route  *route // nil if the path is unknown
@@ -116,9 +115,9 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 		if x.route.targets == nil {
 			x.to.target = x.route.target
 		}
-		x.span = g.tracing.Call(r.Header, x.route.spanName)
+		x.trace = traceOf(r.Header)
 	} else {
-		x.client = s.formOf(r.URL) // without a span: calls of unknown paths could use up the calls that are sampled
+		x.client = s.formOf(r.URL)
 	}
 	return x
 }
@@ -265,10 +264,7 @@ func (x *exchange) tryOthers(request []byte) {
 func (x *exchange) translateRequest() (request []byte, err error) {
 	x.sent.translated = bufferPool.Get().(*bytes.Buffer)
 	x.sent.translated.Grow(2 * x.in.body.Len())
-	span := x.span.Internal("translate request")
-	request, err = x.startCall(x.sent.translated.AvailableBuffer())
-	span.EndWith(err, "refused")
-	if err != nil {
+	if request, err = x.startCall(x.sent.translated.AvailableBuffer()); err != nil {
 		return nil, err
 	}
 	x.to.target.metrics.report("request", &x.call.Report)
@@ -317,7 +313,7 @@ func (x *exchange) takeLists(call *translate.Call) error {
 func (x *exchange) newRequest(request []byte) *upstreamRequest {
 	target := x.to.target
 	r := &upstreamRequest{
-		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
+		head: target.head, id: x.id, trace: x.trace, body: request,
 		partner: x.partner(), noPartnerLimit: x.route.anonymous,
 		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
 		fresh: !x.mayReuse(),
@@ -327,7 +323,6 @@ func (x *exchange) newRequest(request []byte) *upstreamRequest {
 		// The path of the request is that of the caller, below the upstream's base address.
 		base := x.state.config.BasePath
 		r.head = target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), base))
-		r.path = strings.TrimPrefix(x.route.path, strings.TrimSuffix(base, "/"))
 	}
 	x.sent.held.memory, x.sent.held.from = &x.gateway.memory, x.from
 	x.sent.reply, r.held = r.reply, &x.sent.held
@@ -379,7 +374,6 @@ func (x *exchange) prove() {
 func (x *exchange) translateReply(reply *httpconn.Reply) ([]byte, error) {
 	body := x.sent.reply
 	x.sent.translated.Grow(2 * body.Len())
-	span := x.span.Internal("translate reply")
 	asked := x.call.ListMemory()
 	answer, err := x.call.Reply(x.sent.translated.AvailableBuffer(), reply.Status, body.Bytes())
 	if n := x.call.ListMemory() - asked; n > 0 {
@@ -388,7 +382,6 @@ func (x *exchange) translateReply(reply *httpconn.Reply) ([]byte, error) {
 	if x.route.passThrough {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
-	span.EndWith(err, "not_json")
 	if err != nil {
 		return nil, x.to.target.upstream.noAnswer(reply.Status, err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -43,7 +42,7 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
+	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.config.Name)
 	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 	}
@@ -63,14 +62,13 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 type probe struct {
 	id       string // of the call for which it is made
 	client   translate.Form
-	span     *tracing.Span // the one above that of the read
 	identity billing.Identity
 	partner  partner.ID // whose key the identity has
 	callback bool       // whether a callback is made from the reply
 }
 
-func (x *exchange) probe(span *tracing.Span, identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, span: span, identity: identity, partner: x.partner()}
+func (x *exchange) probe(identity billing.Identity) probe {
+	return probe{id: x.id, client: x.client, identity: identity, partner: x.partner()}
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
@@ -100,7 +98,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	}
 	defer call.Release()
 	r := &upstreamRequest{
-		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.partner,
+		head: target.head, id: p.id, body: body, partner: p.partner,
 		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
 	reply, err := target.post(ctx, r)

@@ -24,7 +24,6 @@ type Finished struct {
 	UpstreamTook time.Duration // from the connection to the upstream to the end of its reply; 0 if it was not called
 
 	ID        string         // X-Request-Id: the caller may have chosen it
-	TraceID   string         // "" if the call has no trace; the caller may have chosen it
 	Partner   partner.ID     // the first digits; "" if the key is not known
 	Bill      string         // at most maxBill bytes; "" if there is none. The caller has chosen it.
 	Operation string         // "none" if the path is unknown
@@ -59,12 +58,11 @@ type Finished struct {
 // MaxKept is the size of the largest message that a [Finished] has.
 const MaxKept = 8 << 10
 
-// describe sets the fields of which metrics, span and access log have some. The strings are valid until the end of
+// describe sets the fields of which metrics and access log have some. The strings are valid until the end of
 // the exchange. line reports whether log.sample leaves in the line of the log. Partner is left out.
 func (x *exchange) describe(f *Finished) (line bool) {
 	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
-	f.Took, f.TraceID = f.At.Sub(x.start), x.span.TraceID()
-	f.Route, f.Status, f.Code = string(x.to.route.Reason), x.out.status, x.codeLabel()
+	f.Took, f.Route, f.Status, f.Code = f.At.Sub(x.start), string(x.to.route.Reason), x.out.status, x.codeLabel()
 	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
 	f.NotServed = f.Code == x.state.config.Table.OwnCode(translate.OwnUnavailable)
 	if x.route != nil {
@@ -172,7 +170,6 @@ func (f *Finished) log(line *accesslog.Line) {
 		}
 	}
 	line.String("id", f.ID)
-	text("trace_id", f.TraceID)
 	line.String("operation", f.Operation)
 	line.String("client", string(f.Client))
 	line.String("upstream", f.Upstream)

@@ -27,7 +27,6 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
@@ -41,7 +40,6 @@ type Options struct {
 	Store      *store.Store          // says which keys are of one partner; if nil, the config does
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
-	Tracing    *tracing.Tracing      // if nil, no spans are exported. Use does not change it.
 
 	// Finished, if not nil, is called with every exchange that has ended, unless admin.console is false. It must not
 	// wait. What it gets is valid during the call only.
@@ -60,12 +58,11 @@ type Gateway struct {
 	log       *slog.Logger
 	storeLog  *slog.Logger // for errors of the store, which each call can repeat
 	userAgent string
-	store     *store.Store     // may be nil
-	rollout   *rollout.Router  // may be nil
-	partners  knownPartners    // the partners whose calls the rollout has routed
-	relay     *relay.Relay     // may be nil
-	finished  func(*Finished)  // may be nil
-	tracing   *tracing.Tracing // may be nil
+	store     *store.Store    // may be nil
+	rollout   *rollout.Router // may be nil
+	partners  knownPartners   // the partners whose calls the rollout has routed
+	relay     *relay.Relay    // may be nil
+	finished  func(*Finished) // may be nil
 
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
@@ -101,7 +98,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g := &Gateway{
 		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
-		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
+		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},

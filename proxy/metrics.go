@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -176,27 +175,18 @@ func (l *targetMetrics) report(message string, r *translate.Report) {
 }
 
 // observe counts an exchange that has ended. target is where its call went, nil if no upstream was chosen.
-func (m *metrics) observe(f *Finished, target *routeTarget, span *tracing.Span) {
+func (m *metrics) observe(f *Finished, target *routeTarget) {
 	duration := f.Took.Seconds()
 	if target != nil {
-		observeWithTrace(target.metrics.duration, duration, span)
+		target.metrics.duration.Observe(duration)
 		if f.Called {
-			observeWithTrace(target.metrics.upstreamDuration, f.UpstreamTook.Seconds(), span)
+			target.metrics.upstreamDuration.Observe(f.UpstreamTook.Seconds())
 		}
 		target.metrics.answered(f.Code, f.Status).Inc()
 		return
 	}
-	observeWithTrace(m.requestDuration.WithLabelValues(f.Operation, string(f.Client), none), duration, span)
+	m.requestDuration.WithLabelValues(f.Operation, string(f.Client), none).Observe(duration)
 	m.requests.WithLabelValues(f.Operation, string(f.Client), none, f.Code, statusLabel(f.Status)).Inc()
-}
-
-// observeWithTrace observes a duration. If the call is sampled, its trace is the exemplar of the bucket.
-func observeWithTrace(o prometheus.Observer, duration float64, span *tracing.Span) {
-	if !span.Sampled() {
-		o.Observe(duration)
-		return
-	}
-	o.(prometheus.ExemplarObserver).ObserveWithExemplar(duration, prometheus.Labels{"trace_id": span.TraceID()})
 }
 
 // other is the label value, also in the log, for a code, status or field that is not in the bounded set.

@@ -50,9 +50,8 @@ func (x *exchange) decide() (probed outcome, err error) {
 	wait := x.state.config.Rollout.ProbeTimeout
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
-	span := x.span.Internal("ledger route")
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
-	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(span, identity)
+	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(identity)
 	probe := func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
@@ -64,7 +63,6 @@ func (x *exchange) decide() (probed outcome, err error) {
 		return result
 	}
 	route, err := x.gateway.rollout.Route(ctx, x.in.call, probe)
-	span.EndWith(err, "refused")
 	switch {
 	case err != nil:
 		return probed, cmp.Or(x.tooLate(), err)
@@ -159,8 +157,6 @@ func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
 
 // complete records in the ledger how a call ended.
 func (x *exchange) complete() {
-	span := x.span.Internal("ledger complete")
-	defer span.End()
 	call, route, shown, effect := x.in.call, x.to.route, x.sent.shown, x.effect()
 	if s := x.gateway.store; s != nil && call.Partner != "" { // its key may have become a further one meanwhile
 		call.Partner = s.Identity(call.Partner)

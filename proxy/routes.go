@@ -34,8 +34,6 @@ type state struct {
 // A route is one operation in one form of the client.
 type route struct {
 	operation   *translate.Operation
-	path        string // with the base path; of route.pass the one in the config
-	spanName    string
 	client      translate.Form
 	target      *routeTarget // nil if no upstream has the operation
 	passThrough bool         // a path of route.pass: neither bytes nor path are changed
@@ -53,7 +51,6 @@ type route struct {
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
-	path        string             // of the operation, below the upstream's address
 	dialect     *translate.Dialect // nil if the upstream writes its form as the table says
 	head        []byte             // see upstream.requestHead
 	metrics     *targetMetrics
@@ -101,7 +98,7 @@ func newState(
 			continue
 		}
 		added := &route{
-			operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: pass,
+			operation: o, client: r.Client, passThrough: pass,
 			anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client),
 		}
 		s.routes[name] = added
@@ -157,7 +154,6 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
-		path:        u.Path(o),
 		dialect:     u.Dialect,
 		head:        upstream.requestHead(u.Path(o)),
 		metrics:     m.target(o.Name, string(client), u.Name),

@@ -22,7 +22,6 @@ import (
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,10 +118,9 @@ func (u *upstream) requestHead(path string) []byte {
 
 // An upstreamRequest is one call to an upstream.
 type upstreamRequest struct {
-	head           []byte        // see requestHead
-	path           string        // of the operation, for the span
-	id             string        // for X-Request-Id
-	span           *tracing.Span // of the call; post replaces it by its own
+	head           []byte       // see requestHead
+	id             string       // for X-Request-Id
+	trace          traceContext // empty for the gateway's own calls
 	body           []byte
 	reply          *bytes.Buffer   // gets the body of the reply
 	limit          int64           // of the reply, in bytes
@@ -153,14 +151,10 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})
 	}
 	failure := &callError{reason: "reset", sent: true} // if send panics
-	var reply httpconn.Reply
-	u.startSpan(r)
-	defer func() {
-		permit.end(failure)
-		r.endSpan(&reply, failure)
-	}()
+	defer func() { permit.end(failure) }()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
+	var reply httpconn.Reply
 	if reply, failure = u.send(ctx, r, partner, permit.invented); failure != nil {
 		return httpconn.Reply{}, u.count(failure)
 	}
@@ -391,7 +385,7 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 		}
 		conn.Close() // after an error or a panic
 	}()
-	head := r.span.AppendHeaders(append(append(conn.Buffer(), r.head...), r.id...))
+	head := r.trace.append(append(append(conn.Buffer(), r.head...), r.id...))
 	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.body)), 10)
 	if reply, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
 		return httpconn.Reply{}, err

@@ -16,6 +16,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 	"billbridge/translate"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -42,7 +43,7 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 // checkStop fails if a process can be killed before its drain has ended.
 func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
 	t.Helper()
-	if drain := time.Duration(c.Drain.Delay) + server.DrainTimeout(c); grace < drain+10*time.Second { // then the last counts of the rollout are stored (4 s) and the last spans are exported (5 s)
+	if drain := time.Duration(c.Drain.Delay) + server.DrainTimeout(c); grace < drain+10*time.Second { // then the last counts of the rollout are stored (4 s)
 		t.Errorf("the process is killed after %s, and its drain may take %s", grace, drain)
 	}
 }

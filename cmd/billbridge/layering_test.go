@@ -143,18 +143,6 @@ func TestForbiddenImportsAreNotReachedIndirectly(t *testing.T) {
 	}
 }
 
-// One package uses OpenTelemetry, so that a call without tracing pays nothing for it.
-func TestOnePackageImportsOpenTelemetry(t *testing.T) {
-	t.Parallel()
-	for folder, files := range sources(t) {
-		for _, f := range files {
-			if folder != "proxy/tracing" && slices.ContainsFunc(f.others, func(imported string) bool { return matches([]string{"go.opentelemetry.io/"}, imported) }) {
-				t.Errorf("%s imports OpenTelemetry: only proxy/tracing may", f.file)
-			}
-		}
-	}
-}
-
 // The API of jsontext is not stable, so one file uses it.
 func TestOneFileImportsJSONText(t *testing.T) {
 	t.Parallel()

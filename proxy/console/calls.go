@@ -113,8 +113,8 @@ type callFilter struct {
 	From, To time.Time // in the zone of the page
 }
 
-// filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; the id is
-// that of the call or of its trace; slower is in milliseconds.
+// filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; slower
+// is in milliseconds.
 var filterKeys = []string{
 	"partner", "operation", "client", "form", "upstream", "route",
 	"code", "bill", "id", "slower", "from", "to", "outcome", "before",
@@ -222,7 +222,7 @@ func (f callFilter) match(x *proxy.Finished) bool {
 	}
 	id := f.Get("id")
 	ofPartner := func(digits string) bool { return strings.HasPrefix(string(x.Partner), digits) }
-	return (id == "" || id == x.ID || id == x.TraceID) && x.Took >= f.slower &&
+	return (id == "" || id == x.ID) && x.Took >= f.slower &&
 		!x.At.Before(f.From) && (f.To.IsZero() || !x.At.After(f.To)) &&
 		(f.partners == nil || slices.ContainsFunc(f.partners, ofPartner))
 }

@@ -18,7 +18,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -165,13 +164,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
 	begun := r.now()
-	span := r.tracing.Attempt(c.ID, s.rows.Method())
-	e := r.try(ctx, s, c, span)
-	span.Int(tracing.Resend, c.Attempts)
-	if e.Outcome != taken {
-		span.Fail(e.Outcome)
-	}
-	s.endSpan(span, c.Upstream, c.Partner, e.Status)
+	e := r.try(ctx, s, c)
 	e.At = r.now()
 	e.Took = e.At.Sub(begun)
 	e.State, e.Next = s.nextState(c.Attempts, e)
@@ -238,18 +231,18 @@ func without(outcome, reason string) end {
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
 
 // try is post, except that a panic is one more failed attempt: it ends neither the process nor this callback (R40).
-func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) (e end) {
+func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			r.log.Error("panic", "callback", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 			e = without(broken, "the gateway failed: see its log")
 		}
 	}()
-	return r.post(ctx, s, c, span)
+	return r.post(ctx, s, c)
 }
 
 // post makes the attempt.
-func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) end {
+func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method()
 	to := s.config.Destination(c.URL)
 	if event {
@@ -277,7 +270,6 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	if event && to.Secret.IsSet() {
 		req.Header.Set("Webhook-Signature", signed(to, c, now))
 	}
-	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return without(outcomeOf(err), s.reason(err))

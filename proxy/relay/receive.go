@@ -17,7 +17,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -44,7 +43,7 @@ func idOf(address string) string {
 // stored (R30); any other answer makes the upstream try again.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := r.current.Load()
-	in := inbound{relay: r, s: s, w: w, begun: time.Now(), form: s.config.Table.Forms()[0]}
+	in := inbound{relay: r, s: s, w: w, form: s.config.Table.Forms()[0]}
 	if refusal := in.receive(req); refusal != nil {
 		in.refuse(refusal)
 		return
@@ -57,7 +56,6 @@ type inbound struct {
 	relay   *Relay
 	s       *settings
 	w       http.ResponseWriter
-	begun   time.Time
 	form    translate.Form // the upstream's
 	address store.Address
 }
@@ -188,7 +186,6 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if words := notice.Report.Words; words != nil {
 		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
 	}
-	in.trace(req, c)
 	r.Wake()
 	return nil
 }
@@ -250,31 +247,6 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 		c.Look = in.s.nextLook(a.Created, c.Received)
 	}
 	return c, notice, nil
-}
-
-// trace exports the span of a callback that was stored, with a link to the span of the upstream.
-func (in *inbound) trace(req *http.Request, c store.Callback) {
-	const route = pathMark + "{id}" // the id is a secret of the upstream
-	span := in.relay.tracing.Callback(c.ID, req.Header, req.Method+" "+route, in.begun)
-	if public := in.s.callbacks.PublicURL; public.URL != nil { // nil if a reload has removed the section callbacks
-		span.String(tracing.Scheme, public.Scheme)
-	}
-	span.String(tracing.Path, route)
-	span.String(tracing.Route, route)
-	in.s.endSpan(span, c.Upstream, c.Partner, http.StatusOK)
-}
-
-// endSpan ends the span of a callback or of an attempt. Its attributes do not have the host, which the partner has
-// chosen (R35).
-func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, status int) {
-	span.String(tracing.Method, s.rows.Method())
-	span.String(tracing.Operation, "callback.payment")
-	span.String(tracing.Upstream, upstream)
-	span.String(tracing.Partner, id.Short())
-	if status != 0 {
-		span.Int(tracing.Status, status)
-	}
-	span.End()
 }
 
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by

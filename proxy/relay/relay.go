@@ -33,7 +33,6 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -46,7 +45,6 @@ type Options struct {
 	Registerer prometheus.Registerer // if nil, the metrics are not registered
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards partners
-	Tracing    *tracing.Tracing      // if nil, no spans are exported
 	Now        func() time.Time      // if nil, time.Now
 }
 
@@ -57,7 +55,6 @@ type Relay struct {
 	storeLog  *slog.Logger // for errors of the store, which each callback can repeat
 	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
-	tracing   *tracing.Tracing // may be nil
 	now       func() time.Time
 	metrics   *metrics
 	current   atomic.Pointer[settings]
@@ -89,7 +86,7 @@ func New(c *config.Config, o Options) *Relay {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, tracing: o.Tracing, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
 		claimWithin: claimWithin,

@@ -33,7 +33,7 @@ func (s *Server) startAdmin(c *config.Config) (err error) {
 	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
 	ended, end := context.WithCancel(context.Background())
 	s.admin = adminRoutes{
-		tokens: s.tokens, metrics: s.metricsHandler(), ready: s.ready, reload: reload,
+		tokens: s.tokens, metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}), ready: s.ready, reload: reload,
 		profiles: profiles(ended),
 	}
 	s.serveAdmin()
@@ -168,20 +168,6 @@ func (a adminRoutes) router() *mux.Router {
 func starting(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	writeText(w, http.StatusServiceUnavailable, "the gateway is starting, or waits for its store: nothing was changed")
-}
-
-// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only
-// exemplars need this format, and because buckets have the label le="1.0" instead of le="1" in it.
-func (s *Server) metricsHandler() http.Handler {
-	text := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
-	open := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.tracing.Exports() {
-			open.ServeHTTP(w, r)
-			return
-		}
-		text.ServeHTTP(w, r)
-	})
 }
 
 // operatorPaths are those of package operate.

@@ -21,7 +21,6 @@ upstreams: {old: {form: legacy, url: "http://127.0.0.1:9"}, new: {form: v2, url:
 route: {default: old}
 rollout: {old: old, new: new}
 callbacks: {public_url: "https://bridge.example.com"}
-tracing: {otlp: "http://127.0.0.1:9"}
 store: {url: `+proxytest.SQLite(t)+`}
 `)
 	s, err := Listen(t.Context(), c, nil, nil, Build{}, slog.New(slog.DiscardHandler))

@@ -71,7 +71,7 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 			return err
 		}
 		s.relay = relay.New(c, relay.Options{
-			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(), Tracing: s.tracing,
+			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		})
 	}
 	if c.Rollout == nil {

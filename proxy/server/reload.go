@@ -83,7 +83,6 @@ func (s *Server) apply(c *config.Config) {
 	s.tokens.limits.Store(&c.Limits)
 	s.open.limits.Store(&c.Limits)
 	accesslog.Use(s.log, c.Log)
-	s.tracing.Use(c.Tracing)
 	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	s.drainTimeout = max(s.drainTimeout, DrainTimeout(c)) // a call ends by the config that it began with
 	s.reloadOK.Set(1)

@@ -17,7 +17,7 @@ import (
 //   - The gateway is not ready, and serves for drain.delay more: each answer closes its connection.
 //   - It closes the listeners, and gives requests that are half read 5 seconds.
 //   - It waits for the time of the longest call for calls and for attempts to deliver a callback.
-//   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
+//   - It closes the admin listener and the store.
 func (s *Server) Run(ctx context.Context) error {
 	// running is the number of servers that have not ended, the admin server included.
 	running, accepting := s.serve()
@@ -65,7 +65,6 @@ func (s *Server) Run(ctx context.Context) error {
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
 	s.gateway.Close()
-	s.closeTracing()
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
 	}
@@ -152,14 +151,4 @@ func (s *Server) drainCalls(ctx context.Context, accepting *sync.WaitGroup) (err
 		}
 	}
 	return err
-}
-
-// tracesWithin bounds the export of the last spans. It is short, because a receiver that does not answer must not delay
-// the stop.
-const tracesWithin = 5 * time.Second
-
-func (s *Server) closeTracing() {
-	ctx, cancel := context.WithTimeout(context.Background(), tracesWithin)
-	defer cancel()
-	s.tracing.Close(ctx)
 }

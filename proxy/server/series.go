@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 
@@ -27,7 +26,8 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 	if err := s.openRelayAndRollout(c); err != nil {
 		return 0, 0, err
 	}
-	if err := errors.Join(s.registerMetrics(c), s.newGateway(c)); err != nil {
+	s.registerMetrics(c)
+	if err := s.newGateway(c); err != nil {
 		return 0, 0, err
 	}
 	defer s.gateway.Close()

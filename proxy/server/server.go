@@ -27,7 +27,6 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -71,7 +70,6 @@ type Server struct {
 	open          *connections
 	errors        *serverErrors
 	console       *console.Console
-	tracing       *tracing.Tracing
 
 	store   *store.Store // nil if the config has none
 	pinger  pinger
@@ -116,9 +114,7 @@ func Listen(
 			s.closeAll()
 		}
 	}()
-	if err := s.registerMetrics(c); err != nil {
-		return nil, err
-	}
+	s.registerMetrics(c)
 	if err := s.startAdmin(c); err != nil {
 		return nil, err
 	}
@@ -170,8 +166,8 @@ func (s *Server) newGateway(c *config.Config) (err error) {
 	s.gateway, err = proxy.New(c, proxy.Options{
 		Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		Store: s.store, Relay: s.relay, Rollout: s.rollout,
-		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
-		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
+		AnswerWithin: c.AnswerWithin(),
+		Finished:     func(f *proxy.Finished) { s.console.Finished(f) },
 	})
 	s.open.cut = s.gateway.CutOldest
 	return err
@@ -230,9 +226,9 @@ func (s *Server) framed(l net.Listener) net.Listener {
 	return framing.Listen(l, o)
 }
 
-// registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, spans, tokens and
+// registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, tokens and
 // connections.
-func (s *Server) registerMetrics(c *config.Config) (err error) {
+func (s *Server) registerMetrics(c *config.Config) {
 	with := promauto.With(s.registry)
 	s.reloadOK = with.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
@@ -255,8 +251,6 @@ func (s *Server) registerMetrics(c *config.Config) (err error) {
 	lost, panics := accesslog.Counters(s.log)
 	s.registry.MustRegister(lost, panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s.tracing, err = tracing.New(tracing.Options{Registerer: s.registry, Logger: s.log, Version: s.build.Version})
-	return err
 }
 
 // counters registers a counter for each value of a label.
@@ -293,7 +287,6 @@ func (s *Server) listener(key, address string) (net.Listener, error) {
 func (s *Server) closeAll() {
 	_ = s.adminServer.Close()
 	s.tokens.guesses.Close()
-	s.closeTracing()
 	if s.adminListener != nil {
 		_ = s.adminListener.Close()
 	}
