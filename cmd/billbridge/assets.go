@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"slices"
-	"strings"
 
 	"billbridge/config"
 	"billbridge/proxy/notify"
@@ -53,7 +52,6 @@ var assets = []asset{
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
-	{"completion-bash", "billbridge", "bash: completion of commands and flags", embedded("completion.bash")},
 }
 
 // The names of the assets that are made for a partner's form, and not in the list.
@@ -72,15 +70,6 @@ type assetsCommand struct {
 	Format   string         `enum:",markdown,html" default:"" placeholder:"FORMAT" help:"With partner-guide: markdown, or html for one file that a browser shows and prints (markdown)."`
 	Table    string         `placeholder:"FILE" help:"With openapi: this table instead of the built-in one."`
 	Overlay  string         `placeholder:"FILE" help:"With openapi: apply this overlay to the table."`
-}
-
-// arguments returns the values of Name, for the completion.
-func (*assetsCommand) arguments() []string {
-	names := []string{assetGuide, assetOpenAPI}
-	for _, a := range assets {
-		names = append(names, a.name)
-	}
-	return names
 }
 
 // Run prints the list or an asset.
@@ -107,8 +96,7 @@ func (c *assetsCommand) Run(s system) error {
 	}
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == c.Name || a.file == c.Name })
 	if i < 0 {
-		names := strings.Join(c.arguments(), ", ")
-		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, names))
+		return usageError(fmt.Sprintf("there is no asset %q: billbridge assets lists them", c.Name))
 	}
 	return s.write(assets[i].text())
 }

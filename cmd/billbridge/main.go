@@ -101,7 +101,7 @@ type system struct {
 
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
-	Sandbox   sandboxCommands  `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
+	Sandbox   sandboxCommand  `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
 	Desk      deskCommand      `cmd:"" help:"Practise with a partner's test system: run cases against it, and report what to repair."`
 	Init      initCommand      `cmd:"" help:"Create a config file with comments, for one of four cases."`
 	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
@@ -115,8 +115,7 @@ type commands struct {
 	Audit     auditCommand     `cmd:"" help:"List or export what operators did: decisions, reloads, sign-ins to the console, backups."`
 	Notify    notifyCommand    `cmd:"" help:"Test the destinations that a running gateway tells of events."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, change its key, and show or confirm its clock."`
-	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`
-	Complete  completeCommand  `cmd:"" hidden:""`
+	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard; and a page for partners."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
 }
@@ -147,6 +146,14 @@ func addHelp(k *kong.Kong) error {
 	}
 	eachCommand(k.Model.Node, k.Model.Name, func(n *kong.Node, command string) { n.Detail = details[command] })
 	return nil
+}
+
+// eachCommand calls f for n and each command below it, with the words that select the command.
+func eachCommand(n *kong.Node, words string, f func(n *kong.Node, words string)) {
+	f(n, words)
+	for _, child := range n.Children {
+		eachCommand(child, words+" "+child.Name, f)
+	}
 }
 
 // parserExit is the panic value by which the parser returns an exit code, for example after --help.

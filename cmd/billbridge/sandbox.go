@@ -18,11 +18,6 @@ import (
 	"billbridge/proxy/sandbox/web"
 )
 
-type sandboxCommands struct {
-	Run     sandboxCommand `cmd:"" default:"withargs" help:"Run a sandbox of the billing service, for development and tests (the default). Not for production."`
-	Forward sandboxForward `cmd:"" help:"Forward callbacks of a sandbox on another machine to a program on this one."`
-}
-
 type sandboxCommand struct {
 	Listen  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for partners (${default})."`
 	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the pages for developers, and of the control API, which pays bills, sets faults, and shows the log of calls (${default})."`
@@ -109,10 +104,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 	}{c, sandbox.DefaultPartners(), base, "http://" + control.Addr().String()})
 	servers := []*http.Server{
 		{Handler: runs.Calls(service), ReadHeaderTimeout: 5 * time.Second},
-		{
-			Handler: pages, ReadHeaderTimeout: 5 * time.Second,
-			BaseContext: func(net.Listener) context.Context { return ctx }, // ends requests of forwarders, which wait
-		},
+		{Handler: pages, ReadHeaderTimeout: 5 * time.Second},
 	}
 	failed := make(chan error, len(servers))
 	for i, listener := range []net.Listener{partners, control} {

@@ -67,3 +67,6 @@ func (c *storeBackup) record(ctx context.Context, admin *config.Admin) {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// quoteShell quotes a word for a shell.
+func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

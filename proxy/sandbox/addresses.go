@@ -15,7 +15,7 @@ import (
 
 // errPrivate is why a shared sandbox does not call an address.
 var errPrivate = errors.New("a sandbox that others use calls no loopback or private address: " +
-	"forward callbacks to it with billbridge sandbox forward, or start the sandbox with --private-callbacks")
+	"use a public address, or start the sandbox with --private-callbacks")
 
 // public are the addresses that a shared sandbox calls: public ones, without the metadata service of a cloud that has
 // one of them.

@@ -69,7 +69,7 @@ func TestRefusedCallbackSaysWhy(t *testing.T) {
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	r.ctl(http.MethodPost, "/bills/"+billID+"/pay", "")
 	c := r.awaitCallbackOf(billID, "F", "waiting", 1)
-	if wrong := c.Attempts[0].Wrong; !strings.Contains(wrong, "calls no loopback or private address") || !strings.Contains(wrong, "sandbox forward") {
+	if wrong := c.Attempts[0].Wrong; !strings.Contains(wrong, "calls no loopback or private address") || !strings.Contains(wrong, "--private-callbacks") {
 		t.Error(wrong)
 	}
 	equal(t, len(p.received()), 0)

@@ -131,23 +131,21 @@ func (c *Callback) schedule(t *tables) {
 // A sender sends callbacks. A timer waits for the next attempt, and each attempt runs in its own goroutine.
 type sender struct {
 	service *Service
-	client  http.Client     // without a transport: see transport
+	client  http.Client
 	ctx     context.Context // ends when the service is closed
 	stop    context.CancelFunc
 	mu      sync.Mutex // locked before that of the store
 	timer   *time.Timer
 	running map[callbackKey]struct{}
 	all     sync.WaitGroup
-
-	forwarders map[string]forwarder // by partner
-	answers    sync.Map             // channels of attempts, by Forwarded.ID
 }
 
 func newSender(s *Service) *sender {
-	n := &sender{service: s, running: map[callbackKey]struct{}{}, forwarders: map[string]forwarder{}}
+	n := &sender{service: s, running: map[callbackKey]struct{}{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = http.Client{
 		Timeout:       s.opt.CallbackTimeout,
+		Transport:     s.opt.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	n.timer = time.AfterFunc(time.Hour, n.sendDue) // set by the first sendDue
@@ -263,9 +261,7 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	}
 	req.Header.Set("Content-Type", x.ContentType)
 	req.Header.Set("User-Agent", x.UserAgent)
-	client := n.client
-	client.Transport = n.transport(c)
-	res, err := client.Do(req)
+	res, err := n.client.Do(req)
 	if err != nil {
 		return err
 	}

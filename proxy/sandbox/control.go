@@ -32,9 +32,6 @@ import (
 //	POST   /bills/{billId}/cancel  {"partner"}: cancels a paid bill, as the card company does at the wish of a customer
 //	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
-//	POST   /forwards               {"partner","forwarder"}: connects a forwarder of callbacks, which chooses its id, or
-//	                               waits up to 10 s for a [Forwarded]
-//	POST   /forwards/{id}          {"status","body","error"}: the answer to a forwarded callback
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
 //	POST   /points                 {"partner","points"}: sets the points of a prepaid partner
@@ -71,20 +68,6 @@ func (s *Service) Control() http.Handler {
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
 			return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
 		}), nil
-	})
-	handle(r, "POST /forwards", func(in struct {
-		ofPartner
-		Forwarder string `json:"forwarder"`
-	}, a ask,
-	) (any, error) {
-		return s.nextForwarded(a.Context(), in.Partner, in.Forwarder)
-	})
-	change(r, "POST /forwards/{id}", func(in struct {
-		ofPartner
-		ForwardAnswer
-	}, a ask,
-	) error {
-		return s.answerForwarded(a.id(), in.ForwardAnswer)
 	})
 	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil
