@@ -15,7 +15,6 @@ import (
 	"billbridge/proxy/server"
 
 	"github.com/coreos/go-systemd/v22/activation"
-	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 type serveCommand struct {
@@ -73,7 +72,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	case err != nil:
 		return err
 	}
-	manager := serviceManager{logger, daemon.SdNotify}
+	manager := serviceManager{logger}
 	reloads, stop := context.WithCancel(ctx)
 	defer stop()
 	go reloadOnHangup(reloads, s.hangup, func() { manager.reload(server) })
@@ -83,7 +82,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
 	}
-	return manager.serve(ctx, server, checked.Admin.TLS != nil)
+	return manager.serve(ctx, server)
 }
 
 // reloadOnHangup reloads the config at each signal, until ctx ends.

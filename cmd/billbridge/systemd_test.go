@@ -30,8 +30,8 @@ func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	proxytest.WriteFile(t, file, config)
-	// LISTEN_PID and WATCHDOG_PID must be the id of the gateway: the shell execs it.
-	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ WATCHDOG_PID=$$ exec billbridge serve --config "$0"`, file)
+	// LISTEN_PID must be the id of the gateway: the shell execs it.
+	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec billbridge serve --config "$0"`, file)
 	cmd.Dir, cmd.ExtraFiles = filepath.Dir(file), sockets
 	cmd.Env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
 	p, err := launchCommand(cmd)
