@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/httpconn"
+	"billbridge/translate"
 )
 
 // Mask exports mask for its test.
@@ -67,4 +68,37 @@ func (g *Gateway) LoseRollout() (restore func()) {
 	r := g.rollout
 	g.rollout = nil
 	return func() { g.rollout = r }
+}
+
+// MaxMoreSeries returns how many series traffic can add to those of the start: the answers of each route by code and
+// status, and the durations of calls without an upstream. All other series exist from the start.
+func (g *Gateway) MaxMoreSeries() int {
+	s := g.current.Load()
+	statuses := 2 // statusGone and other
+	for status := http.StatusOK; status < 600; status++ {
+		if http.StatusText(status) != "" {
+			statuses++
+		}
+	}
+	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // plus the codes none and other
+	withoutUpstream := answers + len(seconds) + 3
+	n := len(s.config.Table.Forms()) * withoutUpstream // calls of unknown paths
+	for _, r := range s.routes {
+		atStart := 0
+		if r.operation.Effect == translate.Write {
+			atStart = 2
+		}
+		upstreams := map[*upstream]bool{}
+		for _, l := range r.targets {
+			upstreams[l.upstream] = true
+		}
+		if r.target != nil {
+			upstreams[r.target.upstream] = true
+		}
+		n += len(upstreams) * (answers - atStart)
+		if r.targets != nil || r.target == nil { // calls that were refused before an upstream was chosen
+			n += withoutUpstream
+		}
+	}
+	return n
 }

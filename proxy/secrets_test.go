@@ -1,13 +1,14 @@
 package proxy_test
 
 import (
-	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 )
 
 // The canaries are values of a key, a phone, a name, a hash and a card number that occur nowhere else.

@@ -23,7 +23,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
 
@@ -367,8 +366,5 @@ func TestR39_Soak(t *testing.T) {
 	t.Logf("after:  %+v", after)
 	if after.heap > before.heap+8<<20 {
 		t.Errorf("%d KiB of heap became %d KiB", before.heap>>10, after.heap>>10)
-	}
-	if _, most, err := server.Series(t.Context(), proxytest.Config(t, *s.gateway.text.Load()), server.Build{}); err != nil || after.series > most {
-		t.Errorf("%d series, at most %d are possible: %v", after.series, most, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -207,4 +209,25 @@ func (a *adminFlags) advice(err error) string {
 		return "The admin listener has no TLS: give an http URL with --admin, or set admin.tls in its config"
 	}
 	return "Is it running? Give the URL of its admin listener with --admin"
+}
+
+// maxPrinted bounds the printed part of an address, in bytes. Mistakes are visible at the beginning.
+const maxPrinted = 200
+
+// The parts of an address that can be secret: user and password of a URL, which can contain ? and #; query and
+// fragment; and user and password of a text that is no URL.
+var (
+	userOfURL  = regexp.MustCompile(`(?s)^(.*?//)[^/]*@`)
+	query      = regexp.MustCompile(`(?s)[?#].*`)
+	userOfText = regexp.MustCompile(`(?s)^(.*?//)?.*@`)
+)
+
+// withoutSecrets quotes an address without its query, fragment, user and password. The address may not be a URL.
+func withoutSecrets(address string) string {
+	text := query.ReplaceAllString(userOfURL.ReplaceAllString(address, "${1}…@"), "")
+	text = userOfText.ReplaceAllString(text, "${1}…@")
+	if len(text) > maxPrinted {
+		text = strings.ToValidUTF8(text[:maxPrinted], "") + "…"
+	}
+	return strconv.Quote(text)
 }

@@ -10,25 +10,20 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
 
 type checkCommand struct {
-	Config    string  `placeholder:"FILE" help:"YAML config. If omitted, the built-in table and a config with a sandbox on 127.0.0.1:8081 are checked."`
-	Offline   bool    `help:"Do not connect to the store, for example in a build that cannot reach the database."`
-	Addresses *string `placeholder:"FILE" help:"Check the callback addresses in this file instead, one per line; - is stdin. Run it before a cut-over with the addresses of a day's traffic to see which bills would be refused."`
+	Config  string `placeholder:"FILE" help:"YAML config. If omitted, the built-in table and a config with a sandbox on 127.0.0.1:8081 are checked."`
+	Offline bool   `help:"Do not connect to the store, for example in a build that cannot reach the database."`
 }
 
-// Run checks the config or the addresses, and prints the result.
+// Run checks the config and prints the result.
 func (c *checkCommand) Run(ctx context.Context, s system) error {
 	checked, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
 		return err
-	}
-	if c.Addresses != nil {
-		return checkAddresses(checked, *c.Addresses, s)
 	}
 	for _, warning := range checked.Warnings() {
 		warn(s, warning, warning.Text)
@@ -44,17 +39,12 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 			return err
 		}
 	}
-	atStart, atMost, err := server.Series(ctx, checked, build())
-	if err != nil {
-		return err
-	}
 	servers, filled := postgresServers(checked, s)
 	return show(s.out, "check", struct {
 		*config.Config
 		Name, Servers, Filled string
-		AtStart, AtMost       int
 		Routes                []proxy.Route
-	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, atStart, atMost, proxy.Routes(checked)})
+	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, proxy.Routes(checked)})
 }
 
 // warn prints a warning about a place in the config.

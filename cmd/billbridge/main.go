@@ -101,7 +101,7 @@ type system struct {
 
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
-	Sandbox   sandboxCommand  `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
+	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
 	Desk      deskCommand      `cmd:"" help:"Practise with a partner's test system: run cases against it, and report what to repair."`
 	Init      initCommand      `cmd:"" help:"Create a config file with comments, for one of four cases."`
 	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`

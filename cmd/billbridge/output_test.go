@@ -180,7 +180,6 @@ func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 		"reply":               {`{"code":"0000","message":1,"data":{` + inJSON + `:1,"apiKey":{"` + raw + `":1}}}`, []string{"translate", "--operation", "bill.create", "--from", "v2", "--to", "legacy", "--message", "reply"}},
 		"request file":        {`{}`, append(translate, "reply", "--request", file(raw, `{"`+raw+`":`))},
 		"hash":                {`{"bill":{"bill_id":` + inJSON + `,"price":"1","hash":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
-		"address":             {"http://" + strings.ReplaceAll(hostile, "\n", "") + "\n", []string{"check", "--addresses", "-"}},
 		"argument":            {"", []string{"callbacks", "show", hostile}},
 		"flag":                {"", []string{"--" + hostile}},
 		"name of a file":      {"", []string{"check", "--config", hostile}},

@@ -25,14 +25,8 @@ var namelessPosts = []string{
 	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/notify/test", "/-/reload",
 }
 
-// needsOperator reports whether a request may change something, or takes a profile.
-func needsOperator(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return strings.HasPrefix(r.URL.Path, profilesPath)
-	}
-	return true
-}
+// mayChange reports whether a request may change something.
+func mayChange(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of
 // the owner as the parameter by. If the config has no token, all requests to a loopback name are passed on.
@@ -47,7 +41,7 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 			refuse(w, r, status)
 			return
 		}
-		if !who.operates && needsOperator(r) {
+		if !who.operates && mayChange(r) {
 			writeText(w, http.StatusForbidden,
 				fmt.Sprintf("the token of %s may only read: use a token with may: operate", who.name))
 			return
@@ -95,7 +89,7 @@ type identityKey struct{}
 
 // withName adds the name of a token to a change, for the audit log. A change under another name is an error.
 func withName(r *http.Request, who identity) (*http.Request, error) {
-	if who.name == "" || !needsOperator(r) || slices.Contains(namelessPosts, r.URL.Path) {
+	if who.name == "" || !mayChange(r) || slices.Contains(namelessPosts, r.URL.Path) {
 		return r, nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
