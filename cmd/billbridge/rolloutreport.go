@@ -11,7 +11,7 @@ import (
 type rolloutReport struct {
 	adminFlags
 	partnerFlags
-	Format string `default:"text" enum:"text,markdown,html,json" placeholder:"FORMAT" help:"The output format: text, markdown, html (one file without references) or json (${default})."`
+	Format string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"The output format: text or json (${default})."`
 }
 
 // Run prints the report.

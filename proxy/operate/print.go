@@ -1,13 +1,11 @@
 package operate
 
 import (
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	htmltemplate "html/template"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -20,42 +18,41 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// Write writes the report in a format: text for a terminal, markdown for a ticket, html as one file that refers to no
-// other, to be signed and filed, or json for programs.
+// Write writes the report in a format: text for a terminal, or json for programs.
 func (r Report) Write(w io.Writer, format string) error {
-	page, err := r.parts()
-	switch {
-	case err != nil:
-		return err
-	case format == "html":
-		return pageTemplate().Execute(w, page)
-	case format == "json":
+	if format == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(r)
 	}
+	var text strings.Builder
+	err := reportTemplate().Execute(&text, r)
+	parts := strings.Split(text.String(), "\n# ")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	return errors.Join(reportTemplates().ExecuteTemplate(t, "report."+format+".tmpl", page), t.Flush())
+	_, _ = fmt.Fprintln(t, strings.TrimSpace(parts[0]))
+	for _, part := range parts[1:] {
+		title, table, _ := strings.Cut(strings.Trim(part, "\n"), "\n")
+		table, note, _ := strings.Cut(table, "\n= ")
+		if head, rows, _ := strings.Cut(table, "\n"); rows != "" {
+			_, _ = fmt.Fprintf(t, "\n%s\n%s\n%s\n", strings.ToUpper(title), strings.ToUpper(head), rows)
+			if note != "" {
+				_, _ = fmt.Fprintln(t, note)
+			}
+		}
+	}
+	return errors.Join(err, t.Flush())
 }
 
-//go:embed *.tmpl report.html
-var reportFiles embed.FS
+//go:embed report.tmpl
+var reportText string
 
-var reportTemplates = sync.OnceValue(func() *template.Template {
-	// Masking keeps the punctuation of an upstream's value.
-	special := regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~&!$]")
+var reportTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
-		"label":  func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
-		"time":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"escape": func(text string) string { return special.ReplaceAllString(text, `\$0`) },
-		"upper":  strings.ToUpper,
-	}).ParseFS(reportFiles, "*.tmpl"))
-})
-
-var pageTemplate = sync.OnceValue(func() *htmltemplate.Template {
-	return htmltemplate.Must(htmltemplate.ParseFS(reportFiles, "report.html"))
+		"label": func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
+		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}).Parse(reportText))
 })
 
 // cells returns values with tabs between them. They have no other control characters.
@@ -79,42 +76,4 @@ func rate(times, calls [2]int, backend int) string {
 		percent = fmt.Sprintf("%.1f %%", 100*float64(times[backend])/float64(n))
 	}
 	return fmt.Sprintf("%d (%s)", times[backend], percent)
-}
-
-// A section is a table of the report. Its first row has the names of the columns.
-type section struct {
-	Title string
-	Rows  [][]string
-	Note  string
-}
-
-// A page is a report in parts.
-type page struct {
-	Text     string // above the sections
-	Sections []section
-}
-
-var breaks = regexp.MustCompile(`\n+`)
-
-// Head returns the lines above the sections, without empty ones.
-func (p page) Head() []string { return breaks.Split(p.Text, -1) }
-
-// parts returns the report with the sections that have rows. A note begins with "= ".
-func (r Report) parts() (p page, err error) {
-	var text strings.Builder
-	err = reportTemplates().ExecuteTemplate(&text, "report.tmpl", r)
-	parts := strings.Split(text.String(), "\n# ")
-	for _, part := range parts[1:] {
-		title, table, _ := strings.Cut(strings.Trim(part, "\n"), "\n")
-		table, note, _ := strings.Cut(table, "\n= ")
-		s := section{Title: title, Note: note}
-		for row := range strings.SplitSeq(table, "\n") {
-			s.Rows = append(s.Rows, strings.Split(row, "\t"))
-		}
-		if len(s.Rows) > 1 {
-			p.Sections = append(p.Sections, s)
-		}
-	}
-	p.Text = strings.TrimSpace(parts[0])
-	return p, err
 }

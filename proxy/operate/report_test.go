@@ -78,7 +78,7 @@ func TestReports(t *testing.T) {
 		"full":  whole,
 		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
-		for ending, format := range map[string]string{"txt": "text", "json": "json", "md": "markdown", "html": "html"} {
+		for ending, format := range map[string]string{"txt": "text", "json": "json"} {
 			var got bytes.Buffer
 			must(t, r.Write(&got, format))
 			file := filepath.Join("testdata", "report", name+"."+ending)

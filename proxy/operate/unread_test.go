@@ -79,7 +79,7 @@ func TestCountsOfOnePartnerThatCannotBeRead(t *testing.T) {
 		t.Errorf("%q", rulings)
 	}
 	var page bytes.Buffer
-	must(t, report.Write(&page, "html"))
+	must(t, report.Write(&page, "text"))
 	equal(t, strings.Count(page.String(), "cannot be read"), 1, page.String())
 	list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
 	equal(t, list.Number, 2)
