@@ -10,13 +10,7 @@ type Log struct {
 	Flush  time.Duration `yaml:"-"` // the longest time from a line of the access log to its write; 0 for no buffer
 	Buffer int           `yaml:"-"` // the size of the buffer for these lines
 	// lines below it are not logged
-	Level  LogLevel `yaml:"level" words:"info warn error" default:"info"`
-	Sample Sample   `yaml:"sample"`
-}
-
-// Sample says which requests have a line in the access log.
-type Sample struct {
-	OK Fraction `yaml:"ok" range:"0,1" default:"1"` // the fraction of successes; all other requests have a line
+	Level LogLevel `yaml:"level" words:"info warn error" default:"info"`
 }
 
 // A LogLevel is info, warn or error.

@@ -212,7 +212,6 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"callbacks: {public_url: http://a, reconcile: {after: ", `10s|+1h30m|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}}\nstore: {url: 'sqlite:x.db'}"},
 		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
 		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
-		{"log: {sample: {ok: ", `0|1|0.5|1e-1|1.1|-0.1|"0.5"|half|.5`, "}}"},
 		{"admin: {token: ", `word|12|true|1.5|"${env:BILLBRIDGE_ADMIN_TOKEN}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},
 		{"store: {url: ", `"sqlite:x.db"|"postgres://a"|"postgresql:"|"sqlite:"|"memory:"|12|"mysql://a"|"sqlite"`, "}"},
 		{"store: {key: ", `"` + strings.Repeat("aB", 32) + `"|"` + strings.Repeat("A", 43) + `="|"` + strings.Repeat("a", 63) + `"|short`, "}"},

@@ -21,10 +21,8 @@ func (g *Gateway) observe(x *exchange) {
 		x.keep(0, nil)
 	}
 	f := &x.sent.kept.Finished
-	var l *accesslog.Line
-	if x.describe(f) {
-		l = accesslog.Start(g.log, f.At, f.Level)
-	}
+	x.describe(f)
+	l := accesslog.Start(g.log, f.At, f.Level)
 	if f.Logged = l != nil; f.Logged || x.isReported() { // a hash of the key
 		f.Partner = partner.ID(x.shortPartner())
 	}

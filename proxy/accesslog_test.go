@@ -1,8 +1,6 @@
 package proxy_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,7 +8,6 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,58 +92,6 @@ large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","cl
 	}
 }
 
-// With log.sample.ok 0 only successes have no line: the upstream replied with HTTP 2xx and the code of a success,
-// and the caller got it.
-func TestOnlySuccessesAreSampled(t *testing.T) {
-	t.Parallel()
-	for _, upstream := range forms {
-		service := newService()
-		prepareBill(t, service, "S", demoBill)
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("X-Request-Id") == "caller-gone" {
-				leave()
-			}
-			service.ServeHTTP(w, r)
-		})
-		b := newGatewayTo(t, upstream, back, "log: {sample: {ok: 0}}")
-		for _, client := range forms {
-			// An operation, its bill, a fault, and a part of the line if there must be one.
-			for i, row := range rows(`
-read | "1234567890ABCDEFGHIJ" | |
-resend | "1234567890ABCDEFGHIJ" | |
-read | "NO_SUCH_BILL_HERE_20" | | "code":"BILL_003"
-read | {} | | "reason":"refused"
-resend | "1234567890ABCDEFGHIJ" | {"status":500} | "status":500,"code":"0000"
-resend | "1234567890ABCDEFGHIJ" | {"drop":true} | "outcome":"unknown"
-`) {
-				addFault(t, service, row[2])
-				id := strconv.Itoa(i)
-				b.send(newCall(client, row[0]).with("billId", json.RawMessage(row[1])), "X-Request-Id", id)
-				if row[3] != "" { // else the next line is one of the next call
-					checkText(t, b.logs.Next(t), `"id":"`+id+`"`, row[3])
-				}
-			}
-		}
-		r := v2("resend").request().WithContext(ctx)
-		r.Header.Set("X-Request-Id", "caller-gone")
-		b.ServeHTTP(httptest.NewRecorder(), r)
-		checkText(t, b.logs.Next(t), `"code":"0000"`, `"caller_gone":true`)
-		func() {
-			defer func() { equal[any](t, recover(), http.ErrAbortHandler) }()
-			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, v2("resend").request())
-		}()
-		checkText(t, b.logs.Next(t)+b.logs.Next(t), `"msg":"panic"`, `"status":500,"code":"none"`)
-		equal(t, b.logs.Take(), "")
-	}
-}
-
-// A panickingWriter panics within an answer.
-type panickingWriter struct{ *httptest.ResponseRecorder }
-
-func (panickingWriter) Write([]byte) (int, error) { panic("broken") }
-
 // A finishedGateway keeps what Options.Finished got last, with its line of the log.
 type finishedGateway struct {
 	*gateway
@@ -174,7 +119,7 @@ func (g *finishedGateway) call(id, method, path, body string) {
 	g.ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// Without the console nothing is kept. A success that log.sample leaves out of the log is reported too, and says so.
+// Without the console nothing is kept.
 func TestFinishedIsForTheConsole(t *testing.T) {
 	t.Parallel()
 	service := newService()
@@ -182,15 +127,11 @@ func TestFinishedIsForTheConsole(t *testing.T) {
 	back := newBackend(t, service)
 	g := newFinishedGateway(t, oneUpstream("v2", back.url))
 	q := legacy("read")
-	for _, row := range []struct {
-		config        string
-		count, logged int
-	}{{"admin: {console: false}", 0, 1}, {"", 1, 1}, {"log: {sample: {ok: 0}}", 1, 0}, {"log: {sample: {ok: 1}}", 1, 1}} {
-		g.Use(parse(t, oneUpstream("v2", back.url, row.config)))
+	for config, count := range map[string]int{"admin: {console: false}": 0, "": 1} {
+		g.Use(parse(t, oneUpstream("v2", back.url, config)))
 		g.call("x", http.MethodPost, q.path(), q.body())
-		equal(t, g.count, row.count, row.config)
-		equal(t, strings.Count(g.logs.String(), `"id":"x"`), row.logged, row.config)
-		equal(t, g.last.Logged, row.count+row.logged == 2, row.config)
+		equal(t, g.count, count, config)
+		equal(t, strings.Count(g.logs.String(), `"id":"x"`), 1, config)
 	}
 }
 

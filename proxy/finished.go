@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -43,8 +42,7 @@ type Finished struct {
 	Field      string // of a refusal, if the table has it
 
 	Level  slog.Level // of the line in the log
-	Logged bool       // the line was written; not so if log.sample left it out
-	Sample float64    // see log.sample; 0 for a line that is always written
+	Logged bool       // the line was written; not so if log.level left it out
 
 	// Translation is the one of the call, nil if it had none. Request and Reply are the messages of the caller and
 	// of the upstream. A message is nil if there was none, or if it is larger than MaxKept.
@@ -59,8 +57,8 @@ type Finished struct {
 const MaxKept = 8 << 10
 
 // describe sets the fields of which metrics and access log have some. The strings are valid until the end of
-// the exchange. line reports whether log.sample leaves in the line of the log. Partner is left out.
-func (x *exchange) describe(f *Finished) (line bool) {
+// the exchange. Partner is left out.
+func (x *exchange) describe(f *Finished) {
 	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
 	f.Took, f.Route, f.Status, f.Code = f.At.Sub(x.start), string(x.to.route.Reason), x.out.status, x.codeLabel()
 	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
@@ -83,11 +81,6 @@ func (x *exchange) describe(f *Finished) (line bool) {
 	if f.Called && f.Reason != "" {
 		f.Level = slog.LevelWarn
 	}
-	if sample := float64(x.state.config.Log.Sample.OK); sample < 1 && f.Succeeded {
-		f.Sample = sample
-		return rand.Float64() < sample
-	}
-	return true
 }
 
 // shortPartner returns the short hash of the caller's key, or "" if the key is not known.
@@ -190,9 +183,6 @@ func (f *Finished) log(line *accesslog.Line) {
 		line.Bool("caller_gone", true)
 	}
 	text("field", f.Field)
-	if f.Sample != 0 {
-		line.Float("sample", f.Sample)
-	}
 }
 
 // Line returns the line of the access log in JSON, as it is written if Logged is set.

@@ -33,7 +33,7 @@ limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, trusted: [10.0.0.0/
 drain: {delay: 0s}
 ready: {store: required}
 failures: {status: own, language: ko, mask_hosts: true, explain: 3s}
-log: {level: info, sample: {ok: 1}}
+log: {level: info}
 store: {url: "sqlite:billbridge.db", failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
 callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], local_address: 192.0.2.10, sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, reconcile: {after: 30m, deliver: false}}
 notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]

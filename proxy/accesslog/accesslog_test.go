@@ -442,7 +442,6 @@ func TestALineIsAsLogSlogWritesIt(t *testing.T) {
 				line.String("empty", "")
 				line.Int("status", -200)
 				line.Milliseconds("ms", took)
-				line.Float("sample", 0.1)
 				line.Bool("gone", true)
 				line.Bool("here", false)
 				line.End()

@@ -45,15 +45,9 @@ func (l *Line) String(name, value string) { l.attrs = append(l.attrs, slog.Strin
 // Int adds a number.
 func (l *Line) Int(name string, value int) { l.attrs = append(l.attrs, slog.Int(name, value)) }
 
-// Float adds a number that is 0, or from 0.000001 to 1e21, negative or not. Other numbers have another format in
-// log/slog.
-func (l *Line) Float(name string, value float64) {
-	l.attrs = append(l.attrs, slog.Float64(name, value))
-}
-
 // Milliseconds adds a time as a number of milliseconds with up to three decimals.
 func (l *Line) Milliseconds(name string, value time.Duration) {
-	l.Float(name, float64(value.Microseconds())/1000)
+	l.attrs = append(l.attrs, slog.Float64(name, float64(value.Microseconds())/1000))
 }
 
 // Bool adds true or false.
