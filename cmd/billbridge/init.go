@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -20,21 +20,46 @@ import (
 	"billbridge/translate/billing"
 )
 
-// The tags of a flag say how it is asked for: the question, an example, the answer if there is none, and the cases that
-// need it. A flag without cases belongs to all of them, and one without a fallback is required.
+// The tags of a flag say which cases use it, by default all, and its value if it is not given. One without such a value
+// is required.
 type initCommand struct {
-	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" ask:"Case: pass-through, translate, callbacks or migration" example:"migration" fallback:"translate" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
-	Old       string `placeholder:"URL" ask:"URL of the old backend" example:"https://legacy.example.com" cases:"migration" help:"With migration: the URL of the old backend."`
-	New       string `placeholder:"URL" ask:"URL of the backend" example:"https://v2.example.com/partner" help:"The URL of the backend; with migration, of the new backend."`
-	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" ask:"Form of the backend, v2 or legacy" example:"legacy" fallback:"v2" cases:"pass-through" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
-	PublicURL string `name:"public-url" placeholder:"URL" ask:"URL at which backends reach this gateway" example:"https://bridge.example.com" cases:"callbacks,migration" help:"With callbacks and migration: the URL at which backends reach the gateway."`
-	Store     string `placeholder:"STORE" ask:"Store for callbacks and bill ownership" example:"${env:BILLBRIDGE_STORE_URL}" fallback:"sqlite:billbridge.db" cases:"callbacks,migration" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
-	UsedCode  string `name:"used-code" placeholder:"CODE" ask:"Code of the old backend if a bill id is used" example:"9800" fallback:"BILL_001" cases:"migration" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
-	NoBill    string `name:"no-bill-code" placeholder:"CODE" ask:"Code of the old backend if there is no such bill" example:"9980" fallback:"BILL_003" cases:"migration" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
-	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" ask:"Words in appr_pay_type of the old backend, with the numbers of the new one" example:"SIMPLE_PAY=0,CARD_VAN=1" fallback:"none" cases:"migration" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
-	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" ask:"What partners in v2 get for another word: null, which typed programs can read, or pass for the word" example:"null" fallback:"none" cases:"migration" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
-	Listen    string `placeholder:"ADDR" ask:"Address and port for partners" example:"0.0.0.0:8080" fallback:"127.0.0.1:8080" help:"The address for partners (127.0.0.1:8080)."`
+	Case      string `enum:"pass-through,translate,callbacks,migration" required:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
+	Old       string `placeholder:"URL" cases:"migration" help:"With migration: the URL of the old backend."`
+	New       string `placeholder:"URL" help:"The URL of the backend; with migration, of the new backend."`
+	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" fallback:"v2" cases:"pass-through" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
+	PublicURL string `name:"public-url" placeholder:"URL" cases:"callbacks,migration" help:"With callbacks and migration: the URL at which backends reach the gateway."`
+	Store     string `placeholder:"STORE" fallback:"sqlite:billbridge.db" cases:"callbacks,migration" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
+	UsedCode  string `name:"used-code" placeholder:"CODE" fallback:"BILL_001" cases:"migration" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
+	NoBill    string `name:"no-bill-code" placeholder:"CODE" fallback:"BILL_003" cases:"migration" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
+	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" fallback:"none" cases:"migration" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
+	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" fallback:"none" cases:"migration" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
+	Listen    string `placeholder:"ADDR" fallback:"127.0.0.1:8080" help:"The address for partners (127.0.0.1:8080)."`
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
+}
+
+// complete sets the values that were not given.
+func (c *initCommand) complete() error {
+	v := reflect.ValueOf(c).Elem()
+	var missing []string
+	for i := range v.NumField() {
+		field, value := v.Type().Field(i), v.Field(i)
+		flag := "--" + cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
+		cases := field.Tag.Get("cases")
+		used := cases == "" || slices.Contains(strings.Split(cases, ","), c.Case)
+		switch fallback := field.Tag.Get("fallback"); {
+		case !used && value.String() != "":
+			return usageError(fmt.Sprintf("%s cannot be used with --case %s", flag, c.Case))
+		case !used || value.String() != "":
+		case fallback == "":
+			missing = append(missing, flag)
+		default:
+			value.SetString(fallback)
+		}
+	}
+	if missing != nil {
+		return usageError("missing flags: " + strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // overlay returns the overlay for what the old backend answers, or nil if that is what the interface document says.
@@ -68,58 +93,43 @@ func (c *initCommand) overlayFile() string {
 	return strings.TrimSuffix(c.Output, filepath.Ext(c.Output)) + "-table.yaml"
 }
 
-// Run asks for what is missing, and writes the config.
-func (c *initCommand) Run(ctx context.Context, s system) error {
+// Run writes the config, and prints the next steps.
+func (c *initCommand) Run(s system) error {
 	if _, err := os.Lstat(c.Output); c.Output != "-" && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s exists, and init does not overwrite files: choose another file with --output", c.Output)
 	}
 	if _, err := os.Stat(filepath.Dir(c.Output)); err != nil {
 		return err
 	}
-	d := &dialog{ctx: ctx, s: s, answers: bufio.NewReader(s.in)}
-	asked, unused := c.questions()
-	if c.Case == "" && s.dialog {
-		printf(s.err, "%s", lines(initCases))
-		if err := d.ask(asked[0], func() error { return nil }); err != nil {
-			return err
-		}
-		asked, unused = c.questions()
+	if err := c.complete(); err != nil {
+		return err
 	}
-	missing := c.missing(asked)
-	if !s.dialog && len(missing) > 0 {
-		return usageError("missing flags: " + strings.Join(missing, ", "))
+	overlay, err := c.check(s)
+	if err != nil {
+		return usageError(err.Error())
 	}
-	for _, q := range unused {
-		if *q.value != "" {
-			return usageError(fmt.Sprintf("%s cannot be used with --case %s", q.flag, c.Case))
-		}
+	written := ""
+	if overlay != nil {
+		written = c.overlayFile()
 	}
-	for i, q := range asked { // each given value alone, so that an error names its flag, and before the first question
-		if *q.value == "" {
-			continue
-		}
-		alone := &initCommand{Case: c.Case, Output: c.Output}
-		same, _ := alone.questions()
-		*same[i].value = *q.value
-		if err := alone.check(s); err != nil {
-			return usageError(q.flag + ": " + err.Error())
-		}
+	text, err := c.text(written)
+	if err != nil || c.Output == "-" {
+		return s.write(text, err)
 	}
-	for _, q := range asked {
-		if *q.value == "" && s.dialog {
-			if err := d.ask(q, func() error { return c.check(s) }); err != nil {
-				return err
-			}
-		}
+	if overlay != nil {
+		err = createFile(written, overlay)
 	}
-	return c.write(s)
+	if err == nil {
+		err = createFile(c.Output, text)
+	}
+	if err != nil {
+		return err
+	}
+	return show(s.out, "init", struct {
+		*initCommand
+		Overlay, Schema string
+	}{c, written, filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json")})
 }
-
-const initCases = `pass-through  one backend; partners use the same form
-translate     one backend in v2; partners use legacy or v2
-callbacks     like translate, and the gateway delivers callbacks to partners
-migration     partners move from an old backend in legacy to a new backend in v2
-`
 
 //go:embed init.tmpl
 var initText string
@@ -135,22 +145,12 @@ var initTemplates = template.Must(template.New("config").Funcs(template.FuncMap{
 var plainYAML = regexp.MustCompile(
 	`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
-// text returns the config, and with named with the name of the overlay if there is one. A valid value stands for each
-// value that was not given yet.
-func (c *initCommand) text(named bool) ([]byte, error) {
-	values := *c
-	asked, _ := values.questions()
-	for _, q := range asked {
-		if *q.value == "" && q.fallback != "" {
-			*q.value = q.fallback
-		} else if *q.value == "" {
-			*q.value = q.example
-		}
-	}
+// text returns the config. It names the file of the overlay, if there is one.
+func (c *initCommand) text(overlay string) ([]byte, error) {
+	values, table := *c, ""
 	values.Form = cmp.Or(values.Form, "v2")
-	table := ""
-	if overlay, _ := c.overlay(); overlay != nil && named {
-		table = filepath.Base(c.overlayFile())
+	if overlay != "" {
+		table = filepath.Base(overlay)
 	}
 	var out bytes.Buffer
 	err := initTemplates.ExecuteTemplate(&out, "config", struct {
@@ -160,73 +160,37 @@ func (c *initCommand) text(named bool) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// check returns what is wrong with the given values, in the words of billbridge check.
-func (c *initCommand) check(s system) error {
+// check returns the overlay, or what is wrong with the values, in the words of billbridge check.
+func (c *initCommand) check(s system) (overlay []byte, err error) {
 	if strings.HasPrefix(c.Store, "postgres") {
-		return errors.New("a PostgreSQL URL has a password, which must not be in the config: put the URL into an " +
-			"environment variable or a file, and use ${env:NAME} or ${file:PATH}")
+		return nil, errors.New("--store: a PostgreSQL URL has a password, which must not be in the config: put the URL " +
+			"into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
-	overlay, err := c.overlay()
+	overlay, err = c.overlay()
+	if err == nil && overlay != nil && c.Output == "-" {
+		err = errors.New("codes and pay types are written to a second file beside the config: name a file with --output")
+	}
+	var text []byte
+	if err == nil {
+		text, err = c.text("")
+	}
+	if err == nil {
+		_, err = config.Parse(translate.File{Name: c.Output, Data: text}, func(name string) (string, bool) {
+			if value, ok := s.env(name); ok {
+				return value, true
+			}
+			return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
+		})
+	}
 	var problems translate.Problems
-	switch {
-	case errors.As(err, &problems):
-		return errors.New(problems[0].Text)
-	case err != nil:
-		return err
-	case overlay != nil && c.Output == "-":
-		return errors.New("codes and pay types are written to a second file beside the config: " +
-			"name a file with --output")
-	}
-	text, err := c.text(false)
-	if err != nil {
-		return err
-	}
-	file := translate.File{Name: c.Output, Data: text}
-	_, err = config.Parse(file, func(name string) (string, bool) {
-		if value, ok := s.env(name); ok {
-			return value, true
-		}
-		return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
-	})
 	if !errors.As(err, &problems) {
-		return err
+		return overlay, err
 	}
 	var texts []string
 	for _, p := range problems {
-		_, text, _ := strings.Cut(p.Text, ": ") // without the key, which the user did not write
-		texts = append(texts, text)
+		texts = append(texts, p.Text) // without a place: the user did not write the file
 	}
-	return errors.New(strings.Join(texts, "; "))
-}
-
-// write creates the file and prints the next steps.
-func (c *initCommand) write(s system) error {
-	if err := c.check(s); err != nil {
-		return err
-	}
-	text, err := c.text(true)
-	if err != nil || c.Output == "-" {
-		return s.write(text, err)
-	}
-	overlay, err := c.overlay()
-	if err != nil {
-		return err
-	}
-	written := ""
-	if overlay != nil {
-		written = c.overlayFile()
-		err = createFile(written, overlay)
-	}
-	if err == nil {
-		err = createFile(c.Output, text)
-	}
-	if err != nil {
-		return err
-	}
-	return show(s.out, "init", struct {
-		*initCommand
-		Overlay, Schema string
-	}{c, written, filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json")})
+	return nil, errors.New(strings.Join(texts, "; "))
 }
 
 // createFile writes a new file.

@@ -38,7 +38,6 @@ func mainWith(load loadConfig) {
 	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, load: load, hangup: hangup,
 		terminal:          term.IsTerminal(int(os.Stderr.Fd())),
-		dialog:            term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
 	}
 	s.log = newLog(s)
@@ -86,7 +85,6 @@ type system struct {
 	load     loadConfig       // of serve; nil for config.Load
 	hangup   <-chan os.Signal // each signal causes a reload
 	terminal bool             // whether err is a terminal
-	dialog   bool             // whether in and err are terminals, so that a command can ask questions
 
 	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process,
 	// with the calls in progress. It can be nil.
