@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
+
 	"go.yaml.in/yaml/v4"
 )
 

@@ -67,7 +67,6 @@ type assetsCommand struct {
 	Config   string         `placeholder:"FILE" help:"With partner-guide and openapi: the YAML config of the gateway. If omitted, the page has the defaults, for one backend in v2."`
 	Partner  string         `placeholder:"NAME" help:"With partner-guide: the partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
 	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE" help:"With partner-guide: en or ko (en)."`
-	Format   string         `enum:",markdown,html" default:"" placeholder:"FORMAT" help:"With partner-guide: markdown, or html for one file that a browser shows and prints (markdown)."`
 	Table    string         `placeholder:"FILE" help:"With openapi: this table instead of the built-in one."`
 	Overlay  string         `placeholder:"FILE" help:"With openapi: apply this overlay to the table."`
 }
@@ -76,8 +75,8 @@ type assetsCommand struct {
 func (c *assetsCommand) Run(s system) error {
 	isGuide, isOpenAPI := c.Name == assetGuide, c.Name == assetOpenAPI
 	switch {
-	case !isGuide && c.Partner+c.Language+c.Format != "":
-		return usageError("--partner, --language and --format are for partner-guide")
+	case !isGuide && c.Partner+c.Language != "":
+		return usageError("--partner and --language are for partner-guide")
 	case !isOpenAPI && c.Table+c.Overlay != "":
 		return usageError("--table and --overlay are for openapi")
 	case !isGuide && !isOpenAPI && string(c.Form)+c.Config != "":

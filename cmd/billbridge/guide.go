@@ -287,5 +287,5 @@ func (c *assetsCommand) printGuide(s system) error {
 	if loaded.Callbacks != nil && len(loaded.Callbacks.Sources) == 0 {
 		printf(s.err, "warning: the page does not say from which addresses callbacks come: set callbacks.sources\n")
 	}
-	return s.write(newGuide(loaded, c.Form, partner).page(cmp.Or(c.Language, "en"), cmp.Or(c.Format, "markdown")))
+	return s.write(newGuide(loaded, c.Form, partner).page(cmp.Or(c.Language, "en")))
 }

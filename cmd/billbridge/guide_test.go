@@ -73,29 +73,16 @@ func TestR35_GuideShowsNothingInternal(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"legacy", "v2"} {
 		for partner, other := range map[string]string{pianoSchool: "Nine Herons", clinic: "Paper Lantern", "": "Paper Lantern"} {
-			for _, format := range []string{"markdown", "html"} {
-				args := []string{"--config", guideConfig, "--form", form, "--format", format}
-				if partner != "" {
-					args = append(args, "--partner", partner)
-				}
-				page, _ := printGuide(t, args...)
-				for _, internal := range []string{
-					"internal", "password", "an-admin-token", "10.20.0.7", "postgres", "aaaaaaaa", "bbbbbbbb", "127.0.0.1", other,
-				} {
-					lacks(t, page, internal, form, format, partner)
-				}
+			args := []string{"--config", guideConfig, "--form", form}
+			if partner != "" {
+				args = append(args, "--partner", partner)
+			}
+			page, _ := printGuide(t, args...)
+			for _, internal := range []string{
+				"internal", "password", "an-admin-token", "10.20.0.7", "postgres", "aaaaaaaa", "bbbbbbbb", "127.0.0.1", other,
+			} {
+				lacks(t, page, internal, form, partner)
 			}
 		}
 	}
-}
-
-// The HTML page is one file: without scripts, addresses to load or elements from a partner's name.
-func TestGuideInHTML(t *testing.T) {
-	t.Parallel()
-	page, _ := printGuide(t, "--config", guideConfig, "--form", "v2", "--partner", "bbbbbbbbbbbb", "--format", "html", "--language", "ko")
-	if !strings.HasPrefix(page, "<!doctype html>\n<html lang=\"ko\">") || strings.Count(page, "<table>") < 6 {
-		t.Errorf("the page begins with %.100s", page)
-	}
-	equal(t, regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|href=|url\(|@import|<b>`).FindString(page), "")
-	has(t, page, `<h1>청구 게이트웨이 연동 안내: Nine Herons *Clinic* &lt;b&gt;</h1>`)
 }

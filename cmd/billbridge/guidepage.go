@@ -4,21 +4,17 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"html/template"
 	"strings"
-	texttemplate "text/template"
+	"text/template"
 	"time"
-
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/extension"
 )
 
 //go:embed guide
 var guideFiles embed.FS
 
-// page returns the page in a language, as Markdown or as one HTML file.
-func (g *guide) page(language, format string) ([]byte, error) {
-	texts, err := texttemplate.New("").Funcs(texttemplate.FuncMap{
+// page returns the page in a language, as Markdown.
+func (g *guide) page(language string) ([]byte, error) {
+	texts, err := template.New("").Funcs(template.FuncMap{
 		"time": func(d fmt.Stringer) string { return guideTime(language, d) },
 		"codes": func(codes []string) string {
 			if len(codes) == 0 {
@@ -32,21 +28,8 @@ func (g *guide) page(language, format string) ([]byte, error) {
 		return nil, err
 	}
 	var markdown bytes.Buffer
-	if err := texts.ExecuteTemplate(&markdown, language+".tmpl", g); err != nil || format == "markdown" {
-		return markdown.Bytes(), err
-	}
-	title, _, _ := strings.Cut(markdown.String(), "\n")
-	var body, out bytes.Buffer
-	if err := goldmark.New(goldmark.WithExtensions(extension.Table)).Convert(markdown.Bytes(), &body); err != nil {
-		return nil, err
-	}
-	page, err := template.ParseFS(guideFiles, "guide/page.html")
-	if err == nil {
-		err = page.Execute(&out, map[string]any{
-			"Language": language, "Title": strings.TrimPrefix(title, "# "), "Body": template.HTML(body.Bytes()),
-		})
-	}
-	return out.Bytes(), err
+	err = texts.ExecuteTemplate(&markdown, language+".tmpl", g)
+	return markdown.Bytes(), err
 }
 
 // plainMarkdown escapes what Markdown and HTML would not show as text.

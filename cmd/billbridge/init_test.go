@@ -72,8 +72,10 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 		t.Errorf("warnings: %v", warnings)
 	}
 	for _, bad := range [][]string{
-		{"cannot have a pair", "--used-code", "0000"}, {"the pay types must be WORD=N", "--pay-types", "CARD_VAN"},
-		{"the pay types must be WORD=N", "--pay-types", "CARD_VAN=-1"}, {"name a file with --output", "--no-bill-code", "9980", "--output", "-"},
+		{"cannot have a pair", "--used-code", "0000"},
+		{"the pay types must be WORD=N", "--pay-types", "CARD_VAN"},
+		{"the pay types must be WORD=N", "--pay-types", "CARD_VAN=-1"},
+		{"name a file with --output", "--no-bill-code", "9980", "--output", "-"},
 	} {
 		if code, _, errs := runCommand(t, false, append(append(slices.Clone(migration), "--output", filepath.Join(dir, "x.yaml")), bad[1:]...)...); code != exitUsage || !strings.Contains(errs, bad[0]) {
 			t.Errorf("%q: %d %s", bad, code, errs)
