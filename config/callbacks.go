@@ -37,7 +37,6 @@ type Callbacks struct {
 	AtOnce  int     `yaml:"-"` // the maximum number of concurrent attempts
 	PerHost int     `yaml:"-"` // of these, the maximum for one host
 
-	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
 	// from which partners see attempts come, for their guide only
 	Sources []Network `yaml:"sources"`
 

@@ -81,7 +81,6 @@ type Upstream struct {
 	// the maximum number; further calls wait for one
 	Connections int          `yaml:"connections" range:"1," default:"256"`
 	TLS         *UpstreamTLS `yaml:"tls"`
-	Local       LocalAddress `yaml:"local_address"` // the source address of connections
 	// the code by which this backend reports a success; "" for that of the table
 	Success string `yaml:"success"`
 	// what the gateway does with the hashes of requests

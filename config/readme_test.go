@@ -3,7 +3,6 @@ package config_test
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"reflect"
@@ -291,9 +290,6 @@ func change(t *testing.T, v reflect.Value) {
 		return
 	case config.Address:
 		v.Set(reflect.ValueOf(config.Address{URL: &url.URL{Scheme: "https", Host: "another.example.com"}}))
-		return
-	case config.LocalAddress:
-		v.Set(reflect.ValueOf(config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")}))
 		return
 	}
 	switch v.Kind() {

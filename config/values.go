@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -99,27 +97,6 @@ func (a *Address) set(text string) error {
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	a.URL = u
 	return nil
-}
-
-// A LocalAddress is the source IP address of outgoing connections. With the zero value the operating system chooses it.
-type LocalAddress struct{ netip.Addr }
-
-// set reads an IP address without a port. It does not check that the machine has the address.
-func (a *LocalAddress) set(text string) error {
-	v, err := netip.ParseAddr(text)
-	if a.Addr = v.Unmap(); err != nil || v.IsUnspecified() || v.IsMulticast() {
-		return errors.New("must be an IP address of this machine such as 192.0.2.10")
-	}
-	return nil
-}
-
-// TCP returns the value for [net.Dialer.LocalAddr], or nil for the zero value. With a local address a dialer uses
-// only remote addresses of the same family, IPv4 or IPv6. It returns a [*net.AddrError] if a name has none.
-func (a LocalAddress) TCP() net.Addr {
-	if !a.IsValid() {
-		return nil // a nil *net.TCPAddr would be an address to a dialer
-	}
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
 }
 
 // A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value

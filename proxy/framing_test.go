@@ -150,17 +150,3 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 		})
 	}
 }
-
-// An upstream that allows callers by their address sees upstreams.NAME.local_address.
-func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
-	t.Parallel()
-	from := make(chan string, 1)
-	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		from <- host
-		newService().ServeHTTP(w, r)
-	})
-	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
-	b.expect(legacy("create"), success)
-	equal(t, receive(t, from, "call"), "127.0.0.3")
-}

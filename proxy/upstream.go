@@ -60,7 +60,7 @@ func newUpstream(
 	if port != "" {
 		host += ":" + port
 	}
-	dialer := &net.Dialer{KeepAlive: 30 * time.Second, LocalAddr: c.Local.TCP()}
+	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
 	pool := &httpconn.Pool{Dial: dialer.DialContext}
 	if c.Address.Scheme == "https" {
 		pool.TLS = &tls.Config{ServerName: name, DynamicRecordSizingDisabled: true} // a request is one record

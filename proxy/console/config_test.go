@@ -21,7 +21,7 @@ admin:
   tokens: [{name: anna, token: secret-canary-2, may: operate}, {name: wall, token: secret-canary-3, may: read}]
 upstreams:
   old: {form: legacy, url: "http://127.0.0.1:1/base"}
-  new: {form: v2, url: "http://127.0.0.1:2", local_address: 127.0.0.1}
+  new: {form: v2, url: "http://127.0.0.1:2"}
 route: {default: old, pass: [/if/read/open, /cash-receipt/]}
 limits: {trusted: [10.0.0.0/8]}
 store: {url: "postgres://user:secret-canary-4@db.example.com/b", key: "` + "0000000000000000000000000000000000000000000000000000000000000451" + `"}
@@ -43,8 +43,8 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 	for key, want := range map[string]string{
 		"base_path": "<code>/partner</code>", "admin.token": `<span class="tag">secret</span>`, "admin.tokens[0].name": "<code>anna</code>",
 		"admin.tokens[1].token": `<span class="tag">secret</span>`, "admin.tokens[1].may": "<code>read</code>", "store.url": `<span class="tag">secret</span>`,
-		"upstreams.old.url": "<code>http://127.0.0.1:1/base</code>", "upstreams.new.local_address": "<code>127.0.0.1</code>", "upstreams.old.local_address": `<span class="soft">not set</span>`,
-		"rollout.settle": "<code>15m</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
+		"upstreams.old.url": "<code>http://127.0.0.1:1/base</code>",
+		"rollout.settle":    "<code>15m</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
 		"callbacks.schedule": "<code>[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]</code>", "route.pass": "<code>[/if/read/open, /cash-receipt/]</code>",
 		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.shadow.rate": "<code>1</code>",
 		"drain.delay": "<code>2s</code>",

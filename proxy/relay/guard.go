@@ -211,7 +211,7 @@ const dialWithin = 10 * time.Second
 // connects, so it uses no proxy, which would resolve names elsewhere. It is used without an http.Client, which would
 // follow redirects (R33).
 func newTransport(g *guard, c *config.Callbacks) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialWithin, Control: g.control, LocalAddr: c.LocalAddress.TCP()}
+	dialer := &net.Dialer{Timeout: dialWithin, Control: g.control}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    dialWithin,

@@ -32,9 +32,6 @@ func untouched(t *testing.T) (port string) {
 	return port
 }
 
-// localhostByIPv4 takes localhost as an address, since one of its addresses may be called, but dials the other one alone.
-const localhostByIPv4 = `, ports: [], allow: ["::1/128"], local_address: 127.0.0.3`
-
 // An address that was allowed when it was bound is checked again at each attempt, by the current config.
 func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 	t.Parallel()

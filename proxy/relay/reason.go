@@ -31,7 +31,7 @@ func (s *settings) reason(err error) string {
 	blocked := is[*refused](err)
 	dns, unresolved := errors.AsType[*net.DNSError](err)
 	number, system := errors.AsType[syscall.Errno](err)
-	local, within := s.callbacks.LocalAddress, time.Duration(s.callbacks.Timeout)
+	within := time.Duration(s.callbacks.Timeout)
 	step, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case blocked && errors.Is(err, ssrf.ErrProhibitedPort):
@@ -42,14 +42,6 @@ func (s *settings) reason(err error) string {
 		return "no such host"
 	case unresolved:
 		return "the host cannot be resolved: DNS failed"
-	case is[*net.AddrError](err) && local.IsValid():
-		family := "IPv6"
-		if local.Is4() {
-			family = "IPv4"
-		}
-		return "the host has no " + family + " address, the only ones that callbacks.local_address reaches"
-	case system && number == syscall.EADDRNOTAVAIL && local.IsValid():
-		return "callbacks.local_address is not an address of this machine"
 	case system:
 		return number.Error()
 	}
