@@ -187,28 +187,6 @@ success v2 create
 `)
 }
 
-// An invalid query is refused, and not answered as if it asked for all bills. Package operate has the others.
-func TestBillListRefusesInvalidQueries(t *testing.T) {
-	t.Parallel()
-	play(newRolloutGateway(t, "old"), `
-400 GET /rollout/bills?owner=legacy | owner must be old or new
-400 GET /rollout/bills?open=yes | open cannot be "yes"
-400 GET /rollout/bills?outcome=known | outcome must be unknown
-400 GET /rollout/bills?doubled=true&outcome=unknown
-400 GET /rollout/bills?bill= | bill must not be empty
-400 GET /rollout/bills?partner=KEY | 12 to 64 lower-case hex digits | !KEY
-400 GET /rollout/bills?bill=%00 | bill must be UTF-8 without a zero byte
-400 GET /rollout/bills?partner=KEY%00 | partner must be UTF-8 without a zero byte | !KEY
-400 GET /rollout/bills?bill=%ff | bill must be UTF-8 without a zero byte
-400 POST /rollout/read?partner=default&bill=B1 | partner cannot be default
-400 POST /rollout/read?bill=B1 | partner is missing: name one
-400 POST /rollout/read?partner={partner} | partner and bill are required
-400 POST /rollout/read?owner=old&partner={partner}&bill=B1 | there is no key
-400 POST /rollout/assign?to=legacy&by=anna&partner={partner}&bill=B1 | to must be old or new
-400 POST /rollout/assign?partner={partner}&to=old&by=anna | partner and bill are required
-`, "KEY", demoKey)
-}
-
 // After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
 func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,9 @@ func (s *secretRun) show(where, text string) {
 // post sends a body and keeps the answer, unless it is one of the backend itself: a success or a refusal with its
 // text.
 func (s *secretRun) post(target, body string) (status int) {
-	got, err := doRequest(s.gateway.client, http.MethodPost, target, body)
+	got, err := doRequest(s.gateway.client, http.MethodPost, target, body,
+		"Traceparent", callerTrace, "Tracestate", "a="+wireSecrets["key"], "User-Agent", wireSecrets["name"], "Referer", wireSecrets["hash"],
+		"Baggage", "k="+wireSecrets["key"], "X-Forwarded-For", wireSecrets["phone"], "Authorization", "Bearer "+wireSecrets["token"])
 	must(s.t, err)
 	if own := strings.Contains(got.body, wireSecrets["message"]) || strings.Contains(got.body, "is wrong"); got.status == 200 || own && got.status == 400 {
 		return got.status

@@ -15,16 +15,16 @@ import (
 func TestR40_Panics(t *testing.T) {
 	t.Parallel()
 	for name, wreck := range map[string]func(proxy.UpstreamCall, func()) error{
-		"before it is sent": func(proxy.UpstreamCall, func()) error { panic(canaryKey) },
-		"after it was sent": func(_ proxy.UpstreamCall, next func()) error { next(); panic(canaryKey) },
+		"before it is sent": func(proxy.UpstreamCall, func()) error { panic(wireSecrets["key"]) },
+		"after it was sent": func(_ proxy.UpstreamCall, next func()) error { next(); panic(wireSecrets["key"]) },
 	} {
 		eachForm(t, func(t *testing.T, client string) {
 			back := newBackend(t, newService())
 			b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
 			b.WrapCalls("up", wreck)
 			// 500 also with always-200, since a read has no answer
-			play(b, "unknown CLIENT create,resend,destroy,cancel | !KEY\n500:ERROR CLIENT read | !KEY", "CLIENT", client, "KEY", canaryKey)
-			checkText(t, b.logs.String(), "!"+canaryKey)
+			play(b, "unknown CLIENT create,resend,destroy,cancel | !KEY\n500:ERROR CLIENT read | !KEY", "CLIENT", client, "KEY", wireSecrets["key"])
+			checkText(t, b.logs.String(), "!"+wireSecrets["key"])
 			equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 5, name)
 			equal(t, strings.Count(b.logs.String(), `"msg":"request"`), 5, name)
 			// The gateway still works.
@@ -44,7 +44,7 @@ type panicOnHeader struct {
 func (w *panicOnHeader) Header() http.Header {
 	if !w.panicked {
 		w.panicked = true
-		panic(canaryKey)
+		panic(wireSecrets["key"])
 	}
 	return w.ResponseWriter.Header()
 }
@@ -69,7 +69,7 @@ type panicOnWrite struct{ http.ResponseWriter }
 
 func (w panicOnWrite) Write(p []byte) (int, error) {
 	_, _ = w.ResponseWriter.Write(p[:len(p)/2])
-	panic(canaryKey)
+	panic(wireSecrets["key"])
 }
 
 // The connection is closed, so that the caller does not take a part of the answer for the whole. The request is
@@ -108,14 +108,14 @@ func TestR40_PanicAfterTheAnswerKeepsTheAnswer(t *testing.T) {
 			b.finished = func(*proxy.Finished) {
 				restore()
 				if where == "console" {
-					panic(canaryKey)
+					panic(wireSecrets["key"])
 				}
 			}
 			for _, client := range forms {
 				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHI"+client[:1]), success)
 				b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code="0000",operation="bill.create",status="200",upstream="old"} 1`, client))
 			}
-			checkText(t, b.logs.String(), "!"+canaryKey)
+			checkText(t, b.logs.String(), "!"+wireSecrets["key"])
 			equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 2)
 		})
 	}

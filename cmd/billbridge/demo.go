@@ -24,9 +24,9 @@ var demoSchedule = []config.DurationOrZero{
 	0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second),
 }
 
-// startDemo starts the backends and the receiver of the demo with so many partners.
-func (t *trial) startDemo(partners int) (err error) {
-	if t.demo, err = newDemo(partners); err != nil {
+// startDemo starts the backends and the receiver of the demo.
+func (t *trial) startDemo() (err error) {
+	if t.demo, err = newDemo(); err != nil {
 		return err
 	}
 	var old, new []sandbox.Partner

@@ -21,11 +21,10 @@ var demoFile []byte
 
 // A demo is what demoFile has.
 type demo struct {
-	Config        string
-	Partners      []demoPartner
-	Words, Trades []string
-	Plans         [][]string
-	Request       string
+	Config   string
+	Partners []demoPartner
+	Plans    [][]string
+	Request  string
 }
 
 // A demoPartner is an invented partner.
@@ -36,19 +35,11 @@ type demoPartner struct {
 	Receives, Quirk string
 }
 
-// newDemo returns a demo with so many partners, and 12 at least.
-func newDemo(number int) (*demo, error) {
+// newDemo returns the demo, with a key for each partner.
+func newDemo() (*demo, error) {
 	d := &demo{}
 	if err := yaml.Unmarshal(demoFile, d); err != nil {
 		return nil, err
-	}
-	for n, all := len(d.Partners), len(d.Words)*len(d.Words); n < number; n++ {
-		first, second := d.Words[n%len(d.Words)], d.Words[n/len(d.Words)%len(d.Words)]
-		name := fmt.Sprintf("%s %s %s", first, strings.ToLower(second), d.Trades[n%len(d.Trades)])
-		if n >= all {
-			name += fmt.Sprintf(" %d", n/all+1)
-		}
-		d.Partners = append(d.Partners, demoPartner{Name: name, Form: []string{"legacy", "v2"}[n%2], Weight: 1})
 	}
 	for i := range d.Partners {
 		d.Partners[i].Key = fmt.Sprintf("demo-key-%02d", i+1)

@@ -18,12 +18,11 @@ import (
 )
 
 type serveCommand struct {
-	Config   string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
-	Demo     bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
-	Rate     int    `default:"5" placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (${default})."`
-	Partners int    `default:"12" placeholder:"N" help:"With --demo: the number of partners, 12 to 10000 (${default}). The further ones begin in stage old."`
-	Listen   string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
-	Admin    string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
+	Config string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
+	Demo   bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
+	Rate   int    `default:"5" placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (${default})."`
+	Listen string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
+	Admin  string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
 }
 
 // Run serves until ctx ends.
@@ -136,10 +135,6 @@ func (c *serveCommand) checkFlags() error {
 		return usageError("--demo and --config cannot be combined: the demo has a config of its own")
 	case c.Rate != 5 && !c.Demo:
 		return usageError("--rate needs --demo")
-	case c.Partners != 12 && !c.Demo:
-		return usageError("--partners needs --demo")
-	case c.Partners < 12 || c.Partners > 10_000:
-		return usageError(fmt.Sprintf("--partners must be from 12 to 10000, but is %d", c.Partners))
 	case c.Rate < 1 || c.Rate > 1000:
 		return usageError(fmt.Sprintf("--rate must be from 1 to 1000, but is %d", c.Rate))
 	}

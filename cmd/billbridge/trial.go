@@ -31,7 +31,7 @@ type trial struct {
 func (c *serveCommand) startTrial(s system) (*trial, error) {
 	t := &trial{log: slog.New(s.log), rate: c.Rate}
 	if c.Demo {
-		return t, t.startDemo(c.Partners)
+		return t, t.startDemo()
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log})
 	return t, t.serve(t.new)
