@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"billbridge/proxy/accesslog"
@@ -22,14 +23,15 @@ func (g *Gateway) observe(x *exchange) {
 	}
 	f := &x.sent.kept.Finished
 	x.describe(f)
-	l := accesslog.Start(g.log, f.At, f.Level)
-	if f.Logged = l != nil; f.Logged || x.isReported() { // a hash of the key
+	if f.Logged = g.log.Enabled(context.Background(), f.Level); f.Logged || x.isReported() { // a hash of the key
 		f.Partner = partner.ID(x.shortPartner())
 	}
 	g.metrics.observe(f, x.to.target)
 	if f.Logged {
-		f.log(l)
-		l.End()
+		line := f.attrs(x.sent.kept.line[:0])
+		accesslog.Write(g.log, f.At, f.Level, line)
+		clear(line)
+		x.sent.kept.line = line
 	}
 	if x.isReported() {
 		f.Bill = cmp.Or(f.Bill, x.bill())

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -116,6 +114,7 @@ func (g *Gateway) identity(c *config.Config, key string) partner.ID {
 type kept struct {
 	Finished
 	buffer []byte // of the messages
+	line   []slog.Attr
 }
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
@@ -155,46 +154,34 @@ func upToMax(message []byte) []byte {
 	return message
 }
 
-// log adds the fields to a line of the access log.
-func (f *Finished) log(line *accesslog.Line) {
+// attrs appends the fields of the line in the access log.
+func (f *Finished) attrs(list []slog.Attr) []slog.Attr {
 	text := func(name, value string) {
 		if value != "" {
-			line.String(name, value)
+			list = append(list, slog.String(name, value))
 		}
 	}
-	line.String("id", f.ID)
-	line.String("operation", f.Operation)
-	line.String("client", string(f.Client))
-	line.String("upstream", f.Upstream)
-	line.Int("status", f.Status)
-	line.String("code", f.Code)
-	line.Milliseconds("ms", f.Took)
+	list = append(list, slog.String("id", f.ID), slog.String("operation", f.Operation),
+		slog.String("client", string(f.Client)), slog.String("upstream", f.Upstream), slog.Int("status", f.Status),
+		slog.String("code", f.Code), accesslog.Milliseconds("ms", f.Took))
 	text("route", f.Route)
 	text("partner", string(f.Partner))
 	if f.Called {
-		line.Milliseconds("upstream_ms", f.UpstreamTook)
+		list = append(list, accesslog.Milliseconds("upstream_ms", f.UpstreamTook))
 	}
 	if f.Unknown {
-		line.String("outcome", "unknown")
+		text("outcome", "unknown")
 		text("bill", f.Bill)
 	}
 	text("reason", f.Reason)
 	if f.CallerGone {
-		line.Bool("caller_gone", true)
+		list = append(list, slog.Bool("caller_gone", true))
 	}
 	text("field", f.Field)
+	return list
 }
 
 // Line returns the line of the access log in JSON, as it is written if Logged is set.
 func (f *Finished) Line() string {
-	var out bytes.Buffer
-	h := accesslog.New(&out, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
-	line := accesslog.Start(slog.New(h), f.At, f.Level)
-	if line == nil { // a level below INFO
-		return ""
-	}
-	f.log(line)
-	line.End()
-	h.Close()
-	return out.String()
+	return string(accesslog.Append(nil, f.At, f.Level, f.attrs(nil))) + "\n"
 }

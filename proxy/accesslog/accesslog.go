@@ -5,9 +5,7 @@
 //	logger := slog.New(h)
 //	accesslog.Use(logger, checked.Log) // at the start and after each reload
 //
-//	line := accesslog.Start(logger, now, slog.LevelInfo)
-//	line.String("id", id)
-//	line.End()
+//	accesslog.Write(logger, now, slog.LevelInfo, []slog.Attr{slog.String("id", id)})
 //
 // Lines of requests below WARN are collected and written together: when half of the buffer is full, or Flush after
 // the first of them. Every other line is written before the call that logs it returns, after all lines before it. So

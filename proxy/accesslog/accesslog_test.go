@@ -2,6 +2,7 @@ package accesslog_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,9 +75,8 @@ func open(out io.Writer, c config.Log) (*slog.Logger, *accesslog.Handler) {
 }
 
 func request(l *slog.Logger, level slog.Level, id string) {
-	if line := accesslog.Start(l, time.Now(), level); line != nil {
-		line.String("id", id)
-		line.End()
+	if l.Enabled(context.Background(), level) {
+		accesslog.Write(l, time.Now(), level, []slog.Attr{slog.String("id", id)})
 	}
 }
 
@@ -437,14 +437,10 @@ func TestALineIsAsLogSlogWritesIt(t *testing.T) {
 			var want, got bytes.Buffer
 			l, h := open(&got, settings)
 			for _, l := range []*slog.Logger{l, slog.New(slog.NewJSONHandler(&want, nil))} {
-				line := accesslog.Start(l, at, level)
-				line.String("text", `a "text" with \ and <&> 결제 `+"\t\n\r\x01\xff")
-				line.String("empty", "")
-				line.Int("status", -200)
-				line.Milliseconds("ms", took)
-				line.Bool("gone", true)
-				line.Bool("here", false)
-				line.End()
+				accesslog.Write(l, at, level, []slog.Attr{
+					slog.String("text", `a "text" with \ and <&> 결제 `+"\t\n\r\x01\xff"), slog.String("empty", ""), slog.Int("status", -200),
+					accesslog.Milliseconds("ms", took), slog.Bool("gone", true), slog.Bool("here", false),
+				})
 			}
 			h.Close()
 			if got.String() != want.String() {
