@@ -17,7 +17,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // The tags of a flag say which cases use it, by default all, and its value if it is not given. One without such a value
@@ -29,10 +28,6 @@ type initCommand struct {
 	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" fallback:"v2" cases:"pass-through" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
 	PublicURL string `name:"public-url" placeholder:"URL" cases:"callbacks,migration" help:"With callbacks and migration: the URL at which backends reach the gateway."`
 	Store     string `placeholder:"STORE" fallback:"sqlite:billbridge.db" cases:"callbacks,migration" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
-	UsedCode  string `name:"used-code" placeholder:"CODE" fallback:"BILL_001" cases:"migration" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
-	NoBill    string `name:"no-bill-code" placeholder:"CODE" fallback:"BILL_003" cases:"migration" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
-	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" fallback:"none" cases:"migration" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
-	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" fallback:"none" cases:"migration" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
 	Listen    string `placeholder:"ADDR" fallback:"127.0.0.1:8080" help:"The address for partners (127.0.0.1:8080)."`
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
 }
@@ -62,37 +57,6 @@ func (c *initCommand) complete() error {
 	return nil
 }
 
-// overlay returns the overlay for what the old backend answers, or nil if that is what the interface document says.
-func (c *initCommand) overlay() ([]byte, error) {
-	var pairs [][2]string
-	for pair := range strings.SplitSeq(c.PayTypes, ",") {
-		word, n, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		if c.PayTypes == "" || c.PayTypes == "none" {
-			break
-		}
-		if _, err := strconv.ParseUint(n, 10, 31); err != nil || word == "" {
-			return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as "+
-				"SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
-		}
-		pairs = append(pairs, [2]string{n, word})
-	}
-	var text bytes.Buffer
-	err := initTemplates.ExecuteTemplate(&text, "overlay", struct {
-		*initCommand
-		Pairs [][2]string
-	}{c, pairs})
-	if err != nil || text.Len() == 0 {
-		return nil, err
-	}
-	_, err = translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: text.Bytes()})
-	return text.Bytes(), err
-}
-
-// overlayFile is the name of the overlay, in the folder of the config.
-func (c *initCommand) overlayFile() string {
-	return strings.TrimSuffix(c.Output, filepath.Ext(c.Output)) + "-table.yaml"
-}
-
 // Run writes the config, and prints the next steps.
 func (c *initCommand) Run(s system) error {
 	if _, err := os.Lstat(c.Output); c.Output != "-" && !errors.Is(err, os.ErrNotExist) {
@@ -104,37 +68,26 @@ func (c *initCommand) Run(s system) error {
 	if err := c.complete(); err != nil {
 		return err
 	}
-	overlay, err := c.check(s)
+	text, err := c.text(s)
 	if err != nil {
 		return usageError(err.Error())
 	}
-	written := ""
-	if overlay != nil {
-		written = c.overlayFile()
+	if c.Output == "-" {
+		return s.write(text, nil)
 	}
-	text, err := c.text(written)
-	if err != nil || c.Output == "-" {
-		return s.write(text, err)
-	}
-	if overlay != nil {
-		err = createFile(written, overlay)
-	}
-	if err == nil {
-		err = createFile(c.Output, text)
-	}
-	if err != nil {
+	if err := createFile(c.Output, text); err != nil {
 		return err
 	}
 	return show(s.out, "init", struct {
 		*initCommand
-		Overlay, Schema string
-	}{c, written, filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json")})
+		Schema string
+	}{c, filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json")})
 }
 
 //go:embed init.tmpl
 var initText string
 
-var initTemplates = template.Must(template.New("config").Funcs(template.FuncMap{"yaml": func(text string) string {
+var initTemplate = template.Must(template.New("config").Funcs(template.FuncMap{"yaml": func(text string) string {
 	if plainYAML.MatchString(text) {
 		return text
 	}
@@ -145,46 +98,27 @@ var initTemplates = template.Must(template.New("config").Funcs(template.FuncMap{
 var plainYAML = regexp.MustCompile(
 	`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
-// text returns the config. It names the file of the overlay, if there is one.
-func (c *initCommand) text(overlay string) ([]byte, error) {
-	values, table := *c, ""
-	values.Form = cmp.Or(values.Form, "v2")
-	if overlay != "" {
-		table = filepath.Base(overlay)
-	}
-	var out bytes.Buffer
-	err := initTemplates.ExecuteTemplate(&out, "config", struct {
-		initCommand
-		Table string
-	}{values, table})
-	return out.Bytes(), err
-}
-
-// check returns the overlay, or what is wrong with the values, in the words of billbridge check.
-func (c *initCommand) check(s system) (overlay []byte, err error) {
+// text returns the config, or what is wrong with the values, in the words of billbridge check.
+func (c *initCommand) text(s system) ([]byte, error) {
 	if strings.HasPrefix(c.Store, "postgres") {
 		return nil, errors.New("--store: a PostgreSQL URL has a password, which must not be in the config: put the URL " +
 			"into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
-	overlay, err = c.overlay()
-	if err == nil && overlay != nil && c.Output == "-" {
-		err = errors.New("codes and pay types are written to a second file beside the config: name a file with --output")
+	values := *c
+	values.Form = cmp.Or(values.Form, "v2")
+	var out bytes.Buffer
+	if err := initTemplate.Execute(&out, values); err != nil {
+		return nil, err
 	}
-	var text []byte
-	if err == nil {
-		text, err = c.text("")
-	}
-	if err == nil {
-		_, err = config.Parse(translate.File{Name: c.Output, Data: text}, func(name string) (string, bool) {
-			if value, ok := s.env(name); ok {
-				return value, true
-			}
-			return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
-		})
-	}
+	_, err := config.Parse(translate.File{Name: c.Output, Data: out.Bytes()}, func(name string) (string, bool) {
+		if value, ok := s.env(name); ok {
+			return value, true
+		}
+		return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
+	})
 	var problems translate.Problems
 	if !errors.As(err, &problems) {
-		return overlay, err
+		return out.Bytes(), err
 	}
 	var texts []string
 	for _, p := range problems {

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -52,33 +51,6 @@ func TestInitQuotesValues(t *testing.T) {
 			t.Errorf("%s: %d %s %v", url, code, errs, err)
 		case !refused && c.Upstreams[0].Form != "v2":
 			t.Errorf("%s: %+v", url, c.Upstreams[0])
-		}
-	}
-}
-
-// What the old backend answers goes into an overlay beside the config: with it, partners in v2 get the codes and numbers of their form.
-func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	migration := []string{"init", "--case", "migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com", "--public-url", "https://bridge.example.com"}
-	code, said, errs := runCommand(t, false, append(slices.Clone(migration), "--output", filepath.Join(dir, "billbridge.yaml"), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1", "--other-pay-types", "null")...)
-	equal(t, code, exitOK, errs)
-	has(t, said, "billbridge-table.yaml was written")
-	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
-	must(t, err)
-	equal(t, c.Table.Code("9800", "legacy", "v2")+c.Table.Code("9980", "legacy", "v2"), "BILL_001BILL_003")
-	// Only the backend's operator knows whether replies have links.
-	if warnings := c.Warnings(); len(warnings) != 1 || !strings.Contains(warnings[0].Text, "may have no link") {
-		t.Errorf("warnings: %v", warnings)
-	}
-	for _, bad := range [][]string{
-		{"cannot have a pair", "--used-code", "0000"},
-		{"the pay types must be WORD=N", "--pay-types", "CARD_VAN"},
-		{"the pay types must be WORD=N", "--pay-types", "CARD_VAN=-1"},
-		{"name a file with --output", "--no-bill-code", "9980", "--output", "-"},
-	} {
-		if code, _, errs := runCommand(t, false, append(append(slices.Clone(migration), "--output", filepath.Join(dir, "x.yaml")), bad[1:]...)...); code != exitUsage || !strings.Contains(errs, bad[0]) {
-			t.Errorf("%q: %d %s", bad, code, errs)
 		}
 	}
 }
