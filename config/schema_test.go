@@ -222,7 +222,6 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"callbacks: {public_url: http://a, ports: ", `[]|[1, 65535]|[0]|[65536]|80|[http]`, "}\nstore: {url: 'sqlite:x.db'}"},
 		{"limits: {partner: {rate: ", `0|0.1|10|0.05|1000001|-1|"1"`, "}}"},
 		{"limits: {depth: ", `2|1000|3.0|1|1001|1.5|"3"|deep`, "}"},
-		{"admin: {console: ", `true|false|True|0|"true"|maybe`, "}"},
 		{"partners: {5f7b2ed74a97: {name: ", `Hana Clinic|365|true|하나|a|" a"|"a "|""|"` + strings.Repeat("a", 60) + `"|"` + strings.Repeat("a", 61) + `"|[]`, "}}"},
 		{"route: {pass: [", `/if/read/open|/cash-receipt/|a|/|/a//|/a b`, "]}"},
 		{"rollout: {old: a, new: b, bills: shared, default: ", `old|shadow|new|drained|canary|none`, "}"},

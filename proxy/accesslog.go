@@ -23,7 +23,7 @@ func (g *Gateway) observe(x *exchange) {
 	}
 	f := &x.sent.kept.Finished
 	x.describe(f)
-	if f.Logged = g.log.Enabled(context.Background(), f.Level); f.Logged || x.isReported() { // a hash of the key
+	if f.Logged = g.log.Enabled(context.Background(), f.Level); f.Logged || g.finished != nil { // a hash of the key
 		f.Partner = partner.ID(x.shortPartner())
 	}
 	g.metrics.observe(f, x.to.target)
@@ -33,7 +33,7 @@ func (g *Gateway) observe(x *exchange) {
 		clear(line)
 		x.sent.kept.line = line
 	}
-	if x.isReported() {
+	if g.finished != nil {
 		f.Bill = cmp.Or(f.Bill, x.bill())
 		if !x.in.at.IsZero() {
 			f.BodyTook = max(x.in.at.Sub(x.start), 0)

@@ -119,22 +119,6 @@ func (g *finishedGateway) call(id, method, path, body string) {
 	g.ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// Without the console nothing is kept.
-func TestFinishedIsForTheConsole(t *testing.T) {
-	t.Parallel()
-	service := newService()
-	prepareBill(t, service, "S", demoBill)
-	back := newBackend(t, service)
-	g := newFinishedGateway(t, oneUpstream("v2", back.url))
-	q := legacy("read")
-	for config, count := range map[string]int{"admin: {console: false}": 0, "": 1} {
-		g.Use(parse(t, oneUpstream("v2", back.url, config)))
-		g.call("x", http.MethodPost, q.path(), q.body())
-		equal(t, g.count, count, config)
-		equal(t, strings.Count(g.logs.String(), `"id":"x"`), 1, config)
-	}
-}
-
 // The messages of calls that run at the same time do not mix, although the gateway uses its buffers again.
 func TestFinishedKeepsTheMessagesOfEachCall(t *testing.T) {
 	t.Parallel()

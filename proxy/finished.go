@@ -119,11 +119,6 @@ type kept struct {
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
-// isReported reports whether Options.Finished gets the exchange.
-func (x *exchange) isReported() bool {
-	return x.gateway.finished != nil && x.state.config.Admin.Console
-}
-
 // keep makes room for what is known of the exchange. For Options.Finished it copies the messages: their buffers are
 // used again before the exchange ends.
 func (x *exchange) keep(replyStatus int, reply []byte) {
@@ -131,7 +126,7 @@ func (x *exchange) keep(replyStatus int, reply []byte) {
 	if x.in.body != nil {
 		request = x.in.body.Bytes()
 	}
-	if !x.isReported() {
+	if x.gateway.finished == nil {
 		request, reply = nil, nil
 	}
 	k := keptPool.Get().(*kept)

@@ -24,7 +24,7 @@ listen: 127.0.0.1:0
 base_path: /partner
 public_url: https://bridge.example.com
 tls: {cert: front.crt, key: front.key}
-admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, console: true, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
+admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
 upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, success: "00", hash: renew, overlay: mine.yaml, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}

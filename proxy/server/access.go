@@ -26,7 +26,9 @@ var namelessPosts = []string{
 }
 
 // mayChange reports whether a request may change something.
-func mayChange(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+func mayChange(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead
+}
 
 // requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of
 // the owner as the parameter by. If the config has no token, all requests to a loopback name are passed on.
