@@ -63,7 +63,7 @@ type Callbacks struct {
 // Reconcile says how the gateway reads bills whose callbacks may be lost.
 type Reconcile struct {
 	// how long a callback can come after the state of its bill has moved
-	After Duration `yaml:"after" default:"30m"`
+	After time.Duration `yaml:"-"`
 	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
 	Every time.Duration `yaml:"-"`
 	Rate  int           `yaml:"-"` // the maximum number of these reads per second and gateway

@@ -42,6 +42,7 @@ func (b *Callbacks) setConstants() {
 	b.KeepBodies = 7 * 24 * time.Hour  // for a replay; a body has personal data
 	b.Retention = 400 * 24 * time.Hour // a bill can be cancelled for a year
 	if b.Reconcile != nil {
+		b.Reconcile.After = 30 * time.Minute                 // a callback that is slow is not missing
 		b.Reconcile.Every, b.Reconcile.Rate = 6*time.Hour, 5 // reads are load for the backend
 	}
 }

@@ -209,7 +209,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	t.Parallel()
 	s := configSchema(t)
 	for _, values := range []struct{ before, list, after string }{
-		{"callbacks: {public_url: http://a, reconcile: {after: ", `10s|+1h30m|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}}\nstore: {url: 'sqlite:x.db'}"},
+		{"callbacks: {public_url: http://a, timeout: ", `10s|+30s|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}\nstore: {url: 'sqlite:x.db'}"},
 		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
 		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
 		{"admin: {token: ", `word|12|true|1.5|"${env:BILLBRIDGE_ADMIN_TOKEN}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},

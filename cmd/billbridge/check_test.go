@@ -35,7 +35,7 @@ ready: {store: required}
 failures: {status: own, language: ko, mask_hosts: true, explain: 3s}
 log: {level: info}
 store: {url: "sqlite:billbridge.db", failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
-callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, reconcile: {after: 30m, deliver: false}}
+callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, reconcile: {deliver: false}}
 notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]
 rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, shadow: {rate: 1, ignore: [apprDt]}, verdict: {comparisons: 100, paid: 5, mismatch: 0.03}}
 table: {file: billing.yaml, overlay: mine.yaml}
