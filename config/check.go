@@ -2,7 +2,6 @@ package config
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -160,8 +159,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 			problem("must be a code of up to 16 letters, digits and _, such as \"00\"", "success")
 		} else if u.Success != "" && c.Table.CheckSuccess(u.Form, u.Success) != nil {
 			problem("is a code of the table that does not report a success", "success")
-		} else {
-			c.readDialect(u)
 		}
 	}
 	if u.TLS == nil {
@@ -176,25 +173,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
 			problem("there is no PEM certificate in the file", "tls", "ca")
 		}
-	}
-}
-
-// readDialect reads the overlay of an upstream.
-func (c *Config) readDialect(u *Upstream) {
-	if u.Overlay = c.source.resolvePath(u.Overlay); u.Overlay == "" {
-		return
-	}
-	data, ok := c.source.readFile(u.Overlay, "upstreams", u.Name, "overlay")
-	if !ok {
-		return
-	}
-	dialect, err := c.Table.Dialect(u.Form, translate.File{Name: u.Overlay, Data: data})
-	if problems, bad := errors.AsType[translate.Problems](err); bad {
-		c.source.problems = append(c.source.problems, problems...)
-	}
-	if u.Dialect = dialect; dialect != nil && u.Success != "" && dialect.HasCode(u.Success) {
-		c.source.addProblem("is a code of the upstream's overlay, which says what it means",
-			"upstreams", u.Name, "success")
 	}
 }
 

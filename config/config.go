@@ -8,7 +8,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -88,10 +87,6 @@ type Upstream struct {
 	// what the gateway does with the hashes of requests
 	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
-	// a file that says how this backend writes its form, where that differs from the table; "" if it does not
-	Overlay string             `yaml:"overlay"`
-	Dialect *translate.Dialect `yaml:"-"` // from Overlay; nil for none
-
 	Wait               time.Duration `yaml:"-"` // the maximum for a connection; after that nothing is sent
 	PartnerConnections int           `yaml:"-"` // the maximum for the calls of one partner
 }
@@ -105,11 +100,6 @@ const (
 	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
 	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
 )
-
-// Path returns the path of an operation at the upstream.
-func (u *Upstream) Path(o *translate.Operation) string {
-	return cmp.Or(u.Dialect.Path(o.Name), o.Path(u.Form))
-}
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

@@ -102,7 +102,7 @@ var laxer = map[string][]string{
 		"admin-tls-missing-files", "admin-tokens-file-missing", "store-folder", "table-both-missing", "table-file-folder", "table-file-missing",
 		"table-file-missing-beside-overlay", "table-file-mistake", "table-overlay-missing", "table-overlay-mistake", "table-overlay-syntax",
 		"tls-missing-files", "tls-no-pem", "token-file-empty", "token-file-marked", "token-file-two-lines", "token-file-missing", "token-file-missing-open", "partners-hash-secret-file", "partners-hash-secret-env", "upstream-tls-ca-missing",
-		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing", "upstream-overlay-missing", "upstream-overlay-mistake", "upstream-overlay-success",
+		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
 	},
 	"a schema does not know the environment": {
 		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env", "notify-env",

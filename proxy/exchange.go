@@ -78,7 +78,6 @@ type forwarded struct {
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
 	compared          []byte        // the request, if the reply will be compared; else nil
-	refused           string        // why the overlay of the other backend refuses the request; "" if it does not
 	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
 	kept              *kept         // the messages, for Options.Finished; nil without it
 }
@@ -218,7 +217,6 @@ func (x *exchange) forward() (outcome, error) {
 	if route.Compare != "" || x.sent.awaited {
 		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
-	x.tryOthers(request)
 	reply, answer, err := x.ask(request)
 	if err != nil {
 		return outcome{}, err
@@ -248,17 +246,6 @@ func (x *exchange) ask(request []byte) (reply httpconn.Reply, answer []byte, err
 	x.sent.status = reply.Status
 	x.keep(reply.Status, r.reply.Bytes())
 	return reply, answer, err
-}
-
-// tryOthers finds whether the overlay of another backend refuses the request. That is evidence, and cannot be found
-// after the reply.
-func (x *exchange) tryOthers(request []byte) {
-	for _, t := range x.route.targets {
-		if t != x.to.target && t.dialect != nil && t.translation == x.to.target.translation {
-			_, refusal := t.request(request)
-			x.sent.refused = t.because(refusal)
-		}
-	}
 }
 
 // translateRequest translates the request to the upstream's form, with a callback address of the gateway.
@@ -348,9 +335,6 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)
-	if _, refused := errors.AsType[*translate.Refusal](err); refused {
-		x.sent.called = false
-	}
 	if !r.connected.IsZero() {
 		began = r.connected
 	}

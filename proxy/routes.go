@@ -53,9 +53,8 @@ type route struct {
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
-	path        string             // of the operation, below the upstream's address
-	dialect     *translate.Dialect // nil if the upstream writes its form as the table says
-	head        []byte             // see upstream.requestHead
+	path        string // of the operation, below the upstream's address
+	head        []byte // see upstream.requestHead
 	metrics     *targetMetrics
 }
 
@@ -157,9 +156,8 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
-		path:        u.Path(o),
-		dialect:     u.Dialect,
-		head:        upstream.requestHead(u.Path(o)),
+		path:        o.Path(u.Form),
+		head:        upstream.requestHead(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
 	t.metrics.initSeries(o, t.translation)
@@ -266,9 +264,7 @@ func sameUpstream(a, b *config.Upstream) bool {
 		// The content of the files may have changed. A reload must use it.
 		return false
 	}
-	first, second := *a, *b
-	first.Overlay, first.Dialect, second.Overlay, second.Dialect = "", nil, "", nil // see newTarget
-	return reflect.DeepEqual(first, second)
+	return reflect.DeepEqual(a, b)
 }
 
 // retire closes the idle connections that the next state does not use. Exchanges in progress keep theirs.

@@ -167,38 +167,15 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	return reply, nil
 }
 
-// post makes a call of the target's operation, see [upstream.post]. Request and reply are in the form as the table
-// describes it: the upstream can have an overlay, and a code of its own for a success. A request that the overlay
-// cannot translate is a [*translate.Refusal], and is not sent.
-func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpconn.Reply, err error) {
-	c, o := t.upstream.config, t.translation.Operation()
-	if c.Success == "" && t.dialect == nil { // mostly
-		return t.upstream.post(ctx, r)
-	}
-	sent, refusal := t.request(r.body)
-	if refusal != nil {
-		return reply, refusal
-	}
-	r.body = sent.Body
-	r.hold(sent.Memory)
-	t.report(r, "request", &sent.Report)
-	reply, err = t.upstream.post(ctx, r)
-	if err != nil {
+// post makes a call of the target's operation, see [upstream.post]. The reply is as the table describes it: the upstream
+// can have a code of its own for a success.
+func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
+	reply, err := t.upstream.post(ctx, r)
+	c := t.upstream.config
+	if err != nil || c.Success == "" { // mostly
 		return reply, err
 	}
-	normal := r.reply.Bytes()
-	if c.Success != "" {
-		normal, err = o.Table().NormaliseSuccess(c.Form, c.Success, normal)
-	}
-	if err == nil {
-		var received translate.Rewritten
-		if received, refusal = t.dialect.Received(o.Name, normal); refusal != nil {
-			err = &translate.UnusableReply{Reason: refusal.Field + " " + refusal.Reason.String()}
-		}
-		normal = received.Body
-		r.hold(received.Memory)
-		t.report(r, "reply", &received.Report)
-	}
+	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, r.reply.Bytes())
 	if err != nil {
 		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
 	}
@@ -207,29 +184,6 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 		r.reply.Write(normal)
 	}
 	return reply, nil
-}
-
-// report counts what the overlay has changed in a message of a partner's call, and not in those of the gateway's own.
-func (t *routeTarget) report(r *upstreamRequest, message string, changed *translate.Report) {
-	if r.held != nil {
-		t.metrics.report(message, changed)
-	}
-}
-
-// request returns a request as the upstream writes it. The field of a refusal is that of the client's form.
-func (t *routeTarget) request(body []byte) (translate.Rewritten, *translate.Refusal) {
-	sent, refusal := t.dialect.Request(t.translation.Operation().Name, body)
-	if refusal != nil {
-		refusal.Field = t.translation.ClientField(refusal.Field)
-	}
-	return sent, refusal
-}
-
-// hold counts memory until the exchange ends, if that of its reply is counted.
-func (r *upstreamRequest) hold(n int64) {
-	if r.held != nil && n > 0 {
-		r.held.add(n)
-	}
 }
 
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.

@@ -50,17 +50,6 @@ func (t *Translation) Operation() *Operation { return t.operation }
 // SameForm reports whether client and upstream speak the same form. Then bytes pass unchanged.
 func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 
-// ClientField returns the path in the client's form of a field of the request in the upstream's form. It is the same
-// path if the table does not have the field.
-func (t *Translation) ClientField(path string) string {
-	for _, f := range t.request.fields {
-		if f.target == path && f.source != "" {
-			return f.source
-		}
-	}
-	return path
-}
-
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
@@ -109,10 +98,9 @@ type Call struct {
 	code        string
 	status      int // of the last reply
 	success     bool
-	alone       bool       // there is no request
-	hidden      []*mapping // relied fields whose name in the output a field without a row has
-	rejected    *Refusal   // of a request that goes to no form
-	refusal     *Refusal   // of a request that this translation cannot carry
+	alone       bool     // there is no request
+	rejected    *Refusal // of a request that goes to no form
+	refusal     *Refusal // of a request that this translation cannot carry
 }
 
 // passedField is a field without a row that passes into an object of the output.

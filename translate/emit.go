@@ -21,9 +21,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 				return dst, refused
 			}
 			if dst[len(dst)-1] == '{' { // the object is empty
-				if dst = dst[:begin]; p.table.dialect {
-					dst = e.appendEmpty(dst, slots)
-				}
+				dst = dst[:begin]
 			} else {
 				dst = append(dst, '}')
 			}

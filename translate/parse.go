@@ -191,10 +191,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
-		for f, p := range o.paths {
-			if t.dialect && p != "" {
-				p = s.forms[f] + " " + p // both forms can have it: the gateway finds no operation by it
-			}
+		for _, p := range o.paths {
 			switch other := paths[p]; {
 			case p == "":
 			case other == o.Name:

@@ -56,7 +56,6 @@ type row struct {
 	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
 
 	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
-	relied bool     // of a dialect's reply: the row of the table says which bill this is, or has a role
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
 	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place

@@ -41,7 +41,6 @@ type Table struct {
 	service    noun // for who answers them
 	operations []*Operation
 	callback   *Callback
-	dialect    bool   // it is made of the overlay of an upstream
 	depth      int    // the deepest nesting of a message
 	files      []File // the base table, then the overlays
 	changes    []RowChange

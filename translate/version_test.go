@@ -60,22 +60,3 @@ func TestVersionWithLists(t *testing.T) {
 		t.Error("a changed list has the same version")
 	}
 }
-
-// The overlay of an upstream has a version of its own, which is that of what it says.
-func TestVersionOfTheOverlayOfAnUpstream(t *testing.T) {
-	t.Parallel()
-	version := func(overlay string) string { return dialect(t, "v2", overlay).Version() }
-	const path, row = "{own: /see, ", "reply: [{v2: billId, own: id"
-	same := version("operations: {bill.read: " + path + row + "}]}}")
-	for overlay, changes := range map[string]bool{
-		"# no change\noperations:\n  bill.read:\n    reply: [{own: id, v2: billId, about: the bill}]\n    own: /see\n": false,
-		"operations: {bill.read: " + path + row + "x}]}}":                                                              true,
-		"operations: {bill.read: {own: /seen, " + row + "}]}}":                                                         true,
-		"codes: [{v2: BILL_003, own: '17'}]\noperations: {bill.read: " + path + row + "}]}}":                           true,
-		"operations: {bill.read: " + path + row + ", values: [{v2: A, own: B}]}]}}":                                    true,
-	} {
-		if (version(overlay) != same) != changes {
-			t.Errorf("%s: changed: %t", overlay, !changes)
-		}
-	}
-}
