@@ -35,7 +35,6 @@ func (c *Config) check() {
 		c.checkPartnerRows()
 		c.checkIdentityRows()
 		c.checkReadOperation()
-		c.checkHash()
 	}
 }
 
@@ -93,7 +92,11 @@ func (c *Config) checkReadOperation() {
 	for _, o := range c.Table.Operations() {
 		explained = explained || o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
 	}
-	switch _, err := billing.ReadOperation(c.Table); {
+	read, err := billing.ReadOperation(c.Table)
+	switch reads := c.Rollout != nil || c.Failures.Explain > 0 || c.Callbacks != nil && c.Callbacks.Reconcile != nil; {
+	case err == nil && read.HasHash() && reads:
+		c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout, "+
+			"failures.explain and callbacks.reconcile", read.Name)
 	case err == nil:
 	case c.Rollout != nil:
 		c.addf("rollout", "%v", err)
@@ -126,10 +129,7 @@ func (c *Config) checkListener(address string, others []string, key ...string) {
 	}
 }
 
-var (
-	upstreamName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-	code         = regexp.MustCompile(`^[A-Za-z0-9_]{1,16}$`)
-)
+var upstreamName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 func (c *Config) checkUpstreams() {
 	for i := range c.Upstreams {
@@ -155,10 +155,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 		forms := c.Table.Forms()
 		if known := []string{string(forms[0]), string(forms[1])}; !slices.Contains(known, string(u.Form)) {
 			problem("must be "+orList(known)+translate.DidYouMean(string(u.Form), known), "form")
-		} else if u.Success != "" && !code.MatchString(u.Success) {
-			problem("must be a code of up to 16 letters, digits and _, such as \"00\"", "success")
-		} else if u.Success != "" && c.Table.CheckSuccess(u.Form, u.Success) != nil {
-			problem("is a code of the table that does not report a success", "success")
 		}
 	}
 	if u.TLS == nil {

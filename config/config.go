@@ -82,24 +82,10 @@ type Upstream struct {
 	Connections int          `yaml:"connections" range:"1," default:"256"`
 	TLS         *UpstreamTLS `yaml:"tls"`
 	Local       LocalAddress `yaml:"local_address"` // the source address of connections
-	// the code by which this backend reports a success; "" for that of the table
-	Success string `yaml:"success"`
-	// what the gateway does with the hashes of requests
-	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
 	Wait               time.Duration `yaml:"-"` // the maximum for a connection; after that nothing is sent
 	PartnerConnections int           `yaml:"-"` // the maximum for the calls of one partner
 }
-
-// A HashMode says what the gateway does with the hash of a request, if the table says how it is computed.
-type HashMode string
-
-// The modes. A hash that does not verify is refused, and never renewed.
-const (
-	HashPass   HashMode = "pass"   // the upstream checks it
-	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
-	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
-)
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

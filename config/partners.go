@@ -17,9 +17,6 @@ type Partner struct {
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
 
-	// by form: the secret with which its hashes are computed
-	HashSecret map[string]Secret `yaml:"hash_secret"`
-
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
 	Failures  PartnerFailures  `yaml:"failures"`
 }
@@ -118,9 +115,6 @@ func (c *Config) checkPartners() {
 				names[folded]), at...)
 		default:
 			names[folded] = c.position(at...).Line
-		}
-		if c.Table != nil {
-			c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
 		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })

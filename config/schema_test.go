@@ -101,7 +101,7 @@ var laxer = map[string][]string{
 	"a schema does not read files": {
 		"admin-tls-missing-files", "admin-tokens-file-missing", "store-folder", "table-both-missing", "table-file-folder", "table-file-missing",
 		"table-file-missing-beside-overlay", "table-file-mistake", "table-overlay-missing", "table-overlay-mistake", "table-overlay-syntax",
-		"tls-missing-files", "tls-no-pem", "token-file-empty", "token-file-marked", "token-file-two-lines", "token-file-missing", "token-file-missing-open", "partners-hash-secret-file", "partners-hash-secret-env", "upstream-tls-ca-missing",
+		"tls-missing-files", "tls-no-pem", "token-file-empty", "token-file-marked", "token-file-two-lines", "token-file-missing", "token-file-missing-open", "upstream-tls-ca-missing",
 		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
 	},
 	"a schema does not know the environment": {
@@ -109,7 +109,7 @@ var laxer = map[string][]string{
 	},
 	"a schema does not know the table": {
 		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-converted-identity", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
-		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "table-read-hash", "partners-hash-secret-form", "upstream-hash-not-in-table", "upstream-success-of-the-table",
+		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "table-read-hash",
 	},
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",

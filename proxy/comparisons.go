@@ -92,7 +92,7 @@ func (s *state) fetch(t *routeTarget, id string, span *tracing.Span, request []b
 			head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true,
 			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
 		}
-		reply, err := t.post(ctx, r)
+		reply, err := t.upstream.post(ctx, r)
 		if err != nil {
 			return evidence.Answer{}, err
 		}

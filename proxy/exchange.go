@@ -264,9 +264,6 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 			return nil, err
 		}
 	}
-	if request, err = x.checkHash(request); err != nil {
-		return nil, err
-	}
 	if request, err = x.swapCallbackURL(request); err != nil {
 		return nil, err
 	}
@@ -328,13 +325,9 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
-	post := x.to.target.post
-	if x.route.passThrough {
-		post = x.to.target.upstream.post
-	}
 	began := time.Now()
 	x.sent.called = true
-	reply, err = post(ctx, r)
+	reply, err = x.to.target.upstream.post(ctx, r)
 	if !r.connected.IsZero() {
 		began = r.connected
 	}

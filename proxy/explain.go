@@ -103,7 +103,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.partner,
 		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
-	reply, err := target.post(ctx, r)
+	reply, err := target.upstream.post(ctx, r)
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}

@@ -408,3 +408,15 @@ func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 	row := m.waitForOwner(func(o store.Owner) bool { return o.Upstream == "new" })
 	equal(t, row.State, store.Pending)
 }
+
+// A create that is refused for its hash leaves nothing: the next one, with the right hash, is a new create.
+func TestCreateAfterAWrongHashInARollout(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	play(m, `
+400:VALIDATION_002 legacy create hash=0000000000000000000000000000000000000000000000000000000000000000
+# a read looks for the bill at the old backend
+calls 1 0
+success legacy create
+bills 0 1`)
+}

@@ -12,24 +12,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-// An upstream that reports a success with a code of its own: callers get the code of their form, and the code that
-// the table has for a success is no success of this upstream.
-func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
-	t.Parallel()
-	eachPair(t, func(t *testing.T, client, form string) {
-		code := ""
-		text := inForm(form, `{"code":"%s","message":"ok","data":{"billId":"`+demoBill+`"}}`, `{"code":"%s","msg":"ok","bill_id":"`+demoBill+`"}`)
-		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
-		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
-		code = "00"
-		b.send(newCall(client, "destroy")).is(t, 200, `"code":"0000"`, demoBill)
-		code = "0000"
-		b.send(newCall(client, "destroy")).is(t, 502, "Outcome of this call unknown")
-		code = "BILL_006"
-		b.send(newCall(client, "destroy")).is(t, 200, `"code":"BILL_006"`)
-	})
-}
-
 // overlayFile is overlayPath in the section of the config that names it.
 func overlayFile(t *testing.T, text string) string {
 	t.Helper()

@@ -167,25 +167,6 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	return reply, nil
 }
 
-// post makes a call of the target's operation, see [upstream.post]. The reply is as the table describes it: the upstream
-// can have a code of its own for a success.
-func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
-	reply, err := t.upstream.post(ctx, r)
-	c := t.upstream.config
-	if err != nil || c.Success == "" { // mostly
-		return reply, err
-	}
-	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, r.reply.Bytes())
-	if err != nil {
-		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
-	}
-	if len(normal) > 0 && &normal[0] != &r.reply.Bytes()[0] {
-		r.reply.Reset()
-		r.reply.Write(normal)
-	}
-	return reply, nil
-}
-
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
 func (u *upstream) count(err *callError) *callError {
 	if !err.gone && err.reason != givenUp {

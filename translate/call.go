@@ -94,7 +94,6 @@ type Call struct {
 	overflow    bool      // the message has more than maxItems
 	body        []byte    // of the request; the slots hold parts of it
 	translated  bool      // Translate has succeeded
-	renewed     string    // the hash of RenewHash; "" for none
 	code        string
 	status      int // of the last reply
 	success     bool
@@ -113,7 +112,6 @@ type passedField struct {
 func (c *Call) Release() {
 	c.reset(c.request)
 	clear(c.reply)
-	c.renewed = ""
 	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
 	c.dropLists(0)
 	c.asked, c.alone = 0, false
@@ -161,7 +159,7 @@ func (c *Call) Read(src []byte) error {
 // Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
-	c.translated, c.body, c.renewed = false, nil, ""
+	c.translated, c.body = false, nil
 	c.dropLists(0)
 	isObject, refusal := c.take(p, src, c.request)
 	c.asked = len(c.lists)

@@ -16,7 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Roles, Fields *yaml.Node
-		Failures, Noun, Service, Hash                           *yaml.Node
+		Failures, Noun, Service                                 *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks         *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -57,7 +57,6 @@ func (s *source) readTable() {
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
-	s.readHashRule(keys.Hash)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)

@@ -123,28 +123,22 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 func (t *Translation) signExample(s *Schema) {
 	p, h, call := t.request, t.operation.hash, t.Start()
 	defer call.Release()
-	rule, of := p.table.hash, []string{}
-	for _, part := range h.of[p.from] {
+	var of []string
+	for _, part := range h.of {
 		of = append(of, p.fields[part.slot].source+map[bool]string{true: " (if there is one)"}[part.optional])
-	}
-	switch rule.Key[p.from] {
-	case "first":
-		of = slices.Insert(of, 0, "the secret")
-	case "last":
-		of = append(of, "the secret")
 	}
 	field := s
 	for _, name := range segments(p.fields[h.in].source) {
 		at := slices.IndexFunc(field.Properties, func(p Property) bool { return p.Name == name })
 		field = field.Properties[at].Schema
 	}
-	field.Description = fmt.Sprintf("%s. %s in hexadecimal digits, of %s, with %q between them", field.Description,
-		rule.Algorithm[p.from], strings.Join(of, ", "), rule.Join[p.from])
+	field.Description = fmt.Sprintf("%s. sha256 in hexadecimal digits, of %s, with %q between them", field.Description,
+		strings.Join(of, ", "), hashJoin)
 	field.Description = strings.TrimPrefix(field.Description, ". ")
-	if p.table.HashNeedsSecret(p.fromForm.name) || call.Read(s.AppendExample(nil)) != nil {
+	if call.Read(s.AppendExample(nil)) != nil {
 		return
 	}
-	if signed, err := call.Sign(""); err == nil {
+	if signed, err := call.Sign(); err == nil {
 		field.Example = string(appendString(nil, signed.Hash))
 	}
 }

@@ -36,7 +36,6 @@ type Table struct {
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
-	hash       hashRule
 	noun       noun // for what calls are about
 	service    noun // for who answers them
 	operations []*Operation
