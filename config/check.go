@@ -90,7 +90,7 @@ func (c *Config) checkIdentityRows() {
 func (c *Config) checkReadOperation() {
 	explained := false // whether a read can explain the outcome of any write
 	for _, o := range c.Table.Operations() {
-		explained = explained || o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
+		explained = explained || o.Effect == translate.Write && billing.AboutBill(o)
 	}
 	read, err := billing.ReadOperation(c.Table)
 	switch reads := c.Rollout != nil || c.Failures.Explain > 0 || c.Callbacks != nil && c.Callbacks.Reconcile != nil; {

@@ -36,7 +36,7 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 		return nil, nil, nil
 	}
 	identity := billing.IdentityOf(x.call)
-	if !operation.Explain || timeout == 0 || x.state.readOperation == nil ||
+	if timeout == 0 || x.state.readOperation == nil ||
 		identity.Partner == "" || identity.Bill == "" {
 		return nil, nil, nil
 	}

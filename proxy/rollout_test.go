@@ -157,19 +157,14 @@ listed 1 owner=new
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
-	switchedOff := overlayFile(t, "operations: {bill.create: {explain: false}}")
 	eachPair(t, func(t *testing.T, client, upstream string) {
 		for _, row := range rows(`
 taken effect | explain: 20s | {"truncate":true} | 2 | Bill is in state W.
 not there | explain: 20s | {"drop":true,"skip":true} | 2 | A read just now does not show it yet.
-switched off | explain: 20s | {"drop":true} | 1 | read before sending again. Need its link?
 off | explain: 0s | {"drop":true} | 1 | read before sending again. Need its link?
 `) {
 			parallel(t, row[0], func(t *testing.T) {
 				more := "failures: {" + row[1] + "}\n"
-				if row[0] == "switched off" {
-					more += switchedOff
-				}
 				play(newBridge(t, upstream, more), `
 fault FAULT
 unknown CLIENT create | SAYS | !not exist

@@ -197,7 +197,7 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 	for slot, f := range p.fields {
 		v := slots[slot]
 		if bounds {
-			refusal = f.checkBounds(v, true, f.Max[p.from])
+			refusal = f.checkBounds(v, true)
 		} else {
 			refusal = c.checkLoss(p, f, v)
 		}
@@ -241,7 +241,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 // checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
 // for it.
 func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
-	refusal := f.checkBounds(v, p.table.bounds == "enforce", f.Max.least(p.from, p.to))
+	refusal := f.checkBounds(v, p.table.bounds == "enforce")
 	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}

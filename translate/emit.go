@@ -123,7 +123,7 @@ func (c *Call) emitAbsent(
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
-	case lenient && !f.Optional && (f.source != "" || f.echo >= 0 || f.class == Missing):
+	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
 		c.mismatch(f.report, Mismatch{})
 	}
 	return dst, value{}

@@ -143,7 +143,6 @@ func (s *source) readOwn(n *yaml.Node) {
 		Failed      string `is:"a code"`
 		Unavailable string `is:"a code"`
 		NoUpstream  string `is:"a code"`
-		Invalid     string `is:"a code"`
 	}
 	if n != nil {
 		s.decode(n, "failures", &keys)
@@ -152,7 +151,7 @@ func (s *source) readOwn(n *yaml.Node) {
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
-		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),
+		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: t.invalid,
 	}
 }
 

@@ -74,8 +74,6 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class, f.report = Defaulted, f.target
 		case r.Echo != "":
 			f.class, f.report = Echoed, f.target
-		case r.Required: // of a reply, or of a callback
-			f.class, f.report = Missing, f.target
 		}
 		list = append(list, f)
 	}

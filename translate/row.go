@@ -33,7 +33,7 @@ type row struct {
 
 	Required    bool
 	Min         int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
-	Max         limit
+	Max         int // likewise
 	ExactDigits int
 	OneOf       []string
 	Refuse      string `is:"a code"` // for a bound
@@ -101,17 +101,6 @@ func (r *row) misleads(v value, from int) bool {
 	}
 	means := says.meaningOf(written, 1-from)
 	return means != "" && means != says.meaningOf(word, from)
-}
-
-// A limit is a bound by form; 0 for none.
-type limit [2]int
-
-// least returns the least bound of two forms.
-func (l limit) least(a, b int) int {
-	if l[a] == 0 || l[b] > 0 && l[b] < l[a] {
-		return l[b]
-	}
-	return l[a]
 }
 
 // decides reports whether the meaning of another row is one that NoValueWhile can name.

@@ -311,7 +311,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	case f.As == "" && f.exampleKind == number:
 		s.Type = Types{"number"}
 	case f.As == "":
-		s.MinLength, s.MaxLength = f.Min, f.Max[p.from]
+		s.MinLength, s.MaxLength = f.Min, f.Max
 		if f.Required {
 			s.MinLength = max(s.MinLength, 1)
 		}
@@ -319,7 +319,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.ExactDigits)
 		}
 	case form.digits == number && (!moved || f.As == "digits" && f.Shift[p.from].kind != absent):
-		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.Min, f.Max[p.from]
+		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.Min, f.Max
 	case form.digits == number:
 		s.Type = Types{"number"}
 	case request && moved:
@@ -370,8 +370,8 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if inText && f.Min > 0 {
 		add("At least %d", f.Min)
 	}
-	if inText && f.Max[p.from] > 0 {
-		add("At most %d", f.Max[p.from])
+	if inText && f.Max > 0 {
+		add("At most %d", f.Max)
 	}
 	if f.Refuse != p.table.invalid {
 		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Refuse))

@@ -46,7 +46,7 @@ func (s *source) readSpecial(r *row) {
 	r.digits = r.digits && r.places == [2]int{}
 	moved := r.As == "decimal" || r.places != [2]int{}
 	switch {
-	case moved && (r.Min > 0 || r.Max != limit{} || r.ExactDigits > 0):
+	case moved && (r.Min > 0 || r.Max > 0 || r.ExactDigits > 0):
 		s.errorf(r.node, "min, max and exact_digits are not allowed with as: decimal or shift")
 	case r.As != "" && r.Pattern[0] != "":
 		s.errorf(r.node, "pattern and as cannot stand in one row")

@@ -19,7 +19,7 @@ func (o *Operation) Version() string { return o.version }
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
 	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles")
-	outsideOperations = strings.Fields("request reply explain route state_returns")
+	outsideOperations = strings.Fields("request reply route state_returns")
 	outsideRows       = strings.Fields("each about")
 )
 
