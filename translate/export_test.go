@@ -14,6 +14,3 @@ var Keys = func() (keys []string) {
 	}
 	return append(keys, "remove", "replaces")
 }()
-
-// Lists returns how many lists a call keeps.
-func Lists(c *Call) int { return len(c.lists) }
