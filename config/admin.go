@@ -16,8 +16,6 @@ type Admin struct {
 	Token  Secret       `yaml:"token"`  // without a name; a token is required if Listen is not loopback
 	Tokens []AdminToken `yaml:"tokens"` // with names, beside Token
 
-	Console bool `yaml:"console" default:"true"` // whether the listener has pages
-
 	TLS *KeyPair `yaml:"tls" config:"restart"` // nil for plain HTTP
 
 	// Position is the position of Listen in the file, for warnings. Its Text is empty.

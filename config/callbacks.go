@@ -38,8 +38,6 @@ type Callbacks struct {
 	PerHost int     `yaml:"-"` // of these, the maximum for one host
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
-	// from which partners see attempts come, for their guide only
-	Sources []Network `yaml:"sources"`
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
@@ -47,9 +45,6 @@ type Callbacks struct {
 	Ports []int `yaml:"ports" range:"1,65535" default:"[80, 443, 8080, 8443]"`
 	// networks that may be called although they are not public
 	Allow []Network `yaml:"allow"`
-
-	// what happens to a call with an invalid callback address
-	InvalidAddress InvalidAddress `yaml:"invalid_address" words:"refuse leave" default:"refuse"`
 
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
@@ -64,7 +59,7 @@ type Callbacks struct {
 // Reconcile says how the gateway reads bills whose callbacks may be lost.
 type Reconcile struct {
 	// how long a callback can come after the state of its bill has moved
-	After Duration `yaml:"after" default:"30m"`
+	After time.Duration `yaml:"-"`
 	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
 	Every time.Duration `yaml:"-"`
 	Rate  int           `yaml:"-"` // the maximum number of these reads per second and gateway
@@ -88,15 +83,6 @@ type Success string
 const (
 	Documented Success = "documented"
 	Any2xx     Success = "any-2xx"
-)
-
-// InvalidAddress says what happens to a bill or a registration whose callback address the gateway does not call.
-type InvalidAddress string
-
-// RefuseInvalid refuses the call. LeaveInvalid sends it with the partner's address.
-const (
-	RefuseInvalid InvalidAddress = "refuse"
-	LeaveInvalid  InvalidAddress = "leave"
 )
 
 // A Network is a range of addresses in CIDR notation, or one address.

@@ -16,19 +16,6 @@ type Partner struct {
 	Name string `yaml:"name"` // for output; in a file with Keys, what stands for the hash can be the name
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
-
-	Callbacks PartnerCallbacks `yaml:"callbacks"`
-	Failures  PartnerFailures  `yaml:"failures"`
-}
-
-// PartnerCallbacks is what differs from [Callbacks] for one partner.
-type PartnerCallbacks struct {
-	Success Success `yaml:"success" words:"documented any-2xx"` // "" for that of all partners
-}
-
-// PartnerFailures is what differs from [Failures] for one partner.
-type PartnerFailures struct {
-	Language Language `yaml:"language" words:"ko en both"` // "" for that of all partners
 }
 
 // Partners are in the order of their hashes.

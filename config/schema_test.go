@@ -209,7 +209,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	t.Parallel()
 	s := configSchema(t)
 	for _, values := range []struct{ before, list, after string }{
-		{"callbacks: {public_url: http://a, reconcile: {after: ", `10s|+1h30m|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}}\nstore: {url: 'sqlite:x.db'}"},
+		{"callbacks: {public_url: http://a, timeout: ", `10s|+1.5s|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}\nstore: {url: 'sqlite:x.db'}"},
 		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
 		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
 		{"log: {sample: {ok: ", `0|1|0.5|1e-1|1.1|-0.1|"0.5"|half|.5`, "}}"},
@@ -224,7 +224,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"callbacks: {public_url: http://a, ports: ", `[]|[1, 65535]|[0]|[65536]|80|[http]`, "}\nstore: {url: 'sqlite:x.db'}"},
 		{"limits: {partner: {rate: ", `0|0.1|10|0.05|1000001|-1|"1"`, "}}"},
 		{"limits: {depth: ", `2|1000|3.0|1|1001|1.5|"3"|deep`, "}"},
-		{"admin: {console: ", `true|false|True|0|"true"|maybe`, "}"},
+		{"failures: {mask_hosts: ", `true|false|True|0|"true"|maybe`, "}"},
 		{"partners: {5f7b2ed74a97: {name: ", `Hana Clinic|365|true|하나|a|" a"|"a "|""|"` + strings.Repeat("a", 60) + `"|"` + strings.Repeat("a", 61) + `"|[]`, "}}"},
 		{"route: {pass: [", `/if/read/open|/cash-receipt/|a|/|/a//|/a b`, "]}"},
 		{"rollout: {old: a, new: b, bills: shared, default: ", `old|shadow|new|drained|canary|none`, "}"},

@@ -156,7 +156,7 @@ func (c *Config) warnAboutMeanings() {
 	if len(missing) > 0 && billing.CreateOperation(t) != nil {
 		warn("no code means %s: the outcome of a create that fails for this reason is unknown", strings.Join(missing, ", "))
 	}
-	if _, err := billing.ReadOperation(t); err != nil && c.Admin.Console {
+	if _, err := billing.ReadOperation(t); err != nil {
 		warn("the console cannot read a bill: %v", err)
 	}
 }

@@ -185,7 +185,7 @@ func TestFinishedIsForTheConsole(t *testing.T) {
 	for _, row := range []struct {
 		config        string
 		count, logged int
-	}{{"admin: {console: false}", 0, 1}, {"", 1, 1}, {"log: {sample: {ok: 0}}", 1, 0}, {"log: {sample: {ok: 1}}", 1, 1}} {
+	}{{"", 1, 1}, {"log: {sample: {ok: 0}}", 1, 0}, {"log: {sample: {ok: 1}}", 1, 1}} {
 		g.Use(parse(t, oneUpstream("v2", back.url, row.config)))
 		g.call("x", http.MethodPost, q.path(), q.body())
 		equal(t, g.count, row.count, row.config)

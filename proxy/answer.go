@@ -205,7 +205,7 @@ func (x *exchange) unknownOutcome(status int, reason string, before, after messa
 			text = append(text, tell("link")...)
 		}
 	}
-	body := []byte(text.in(x.language(), x.state.config.Table))
+	body := []byte(text.in(x.state.config.Failures.Language, x.state.config.Table))
 	return outcome{status: status, reason: reason, contentType: plainText, body: body}
 }
 

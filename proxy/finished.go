@@ -131,7 +131,7 @@ var keptPool = sync.Pool{New: func() any { return new(kept) }}
 
 // isReported reports whether Options.Finished gets the exchange.
 func (x *exchange) isReported() bool {
-	return x.gateway.finished != nil && x.state.config.Admin.Console
+	return x.gateway.finished != nil
 }
 
 // keep makes room for what is known of the exchange. For Options.Finished it copies the messages: their buffers are

@@ -43,7 +43,7 @@ type Options struct {
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
 	Tracing    *tracing.Tracing      // if nil, no spans are exported. Use does not change it.
 
-	// Finished, if not nil, is called with every exchange that has ended, unless admin.console is false. It must not
+	// Finished, if not nil, is called with every exchange that has ended. It must not
 	// wait. What it gets is valid during the call only.
 	Finished func(*Finished)
 

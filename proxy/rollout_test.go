@@ -409,7 +409,7 @@ func TestCreateAfterAWrongHashInARollout(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
 	play(m, `
-400:VALIDATION_002 legacy create hash=0000000000000000000000000000000000000000000000000000000000000000
+200:VALIDATION_002 legacy create hash=0000000000000000000000000000000000000000000000000000000000000000
 # a read looks for the bill at the old backend
 calls 1 0
 success legacy create

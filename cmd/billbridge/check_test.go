@@ -18,12 +18,12 @@ import (
 
 // everyKey is a config with every section. Its file names are those of a folder with a certificate.
 const everyKey = `
-partners: {cccccccccccc: {name: Nari Clinic}, 5f7b2ed74a97: {name: Hana Clinic, keys: [5f7b2ed74a9736a538a6fb5a5a1a76afdcdd0d177d7fc6e79c6b6843527d848d, 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae], callbacks: {success: any-2xx}, failures: {language: en}}}
+partners: {cccccccccccc: {name: Nari Clinic}, 5f7b2ed74a97: {name: Hana Clinic, keys: [5f7b2ed74a9736a538a6fb5a5a1a76afdcdd0d177d7fc6e79c6b6843527d848d, 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae]}}
 listen: 127.0.0.1:0
 base_path: /partner
 public_url: https://bridge.example.com
 tls: {cert: front.crt, key: front.key}
-admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, console: true, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
+admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
 upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, local_address: 192.0.2.10, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
@@ -35,9 +35,9 @@ failures: {status: own, language: ko, mask_hosts: true, explain: 3s}
 tracing: {otlp: "http://127.0.0.1:4318", sample: 0.01, headers: {new: text}}
 log: {level: info, sample: {ok: 1}}
 store: {url: "sqlite:billbridge.db", failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
-callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], local_address: 192.0.2.10, sources: [192.0.2.10, 198.51.100.0/28], https_only: false, ports: [443], allow: [10.20.0.0/16], invalid_address: refuse, require_key: false, reconcile: {after: 30m, deliver: false}}
+callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], local_address: 192.0.2.10, https_only: false, ports: [443], allow: [10.20.0.0/16], require_key: false, reconcile: {deliver: false}}
 notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]
-rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, shadow: {rate: 1, ignore: [apprDt]}, verdict: {comparisons: 100, paid: 5, mismatch: 0.03}}
+rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, shadow: {ignore: [apprDt]}, verdict: {comparisons: 100, paid: 5, mismatch: 0.03}}
 table: {file: billing.yaml, overlay: mine.yaml}
 `
 

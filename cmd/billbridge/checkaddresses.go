@@ -15,7 +15,6 @@ func checkAddresses(c *config.Config, file string, s system) error {
 	if err != nil {
 		return err
 	}
-	leaveInvalid := c.Callbacks != nil && c.Callbacks.InvalidAddress == config.LeaveInvalid
 	check := relay.AddressCheck(c)
 	n, all, invalid := 0, 0, 0
 	for line := range strings.Lines(string(text)) {
@@ -33,14 +32,10 @@ func checkAddresses(c *config.Config, file string, s system) error {
 			}
 		}
 	}
-	outcome := "would be refused"
-	if leaveInvalid {
-		outcome = "would be sent unchanged (callbacks.invalid_address: leave)"
-	}
-	if err := printfErr(s.out, "%d of %d addresses %s.\n", invalid, all, outcome); err != nil {
+	if err := printfErr(s.out, "%d of %d addresses would be refused.\n", invalid, all); err != nil {
 		return err
 	}
-	if invalid > 0 && !leaveInvalid {
+	if invalid > 0 {
 		return errReported
 	}
 	return nil

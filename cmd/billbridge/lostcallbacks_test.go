@@ -54,6 +54,7 @@ const frequentReadsRate = 100
 // frequentReads is for other processes: see [proxytest.Tuned].
 var frequentReads = proxytest.Tuned(func(c *config.Config) {
 	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 64, 3*time.Second, frequentReadsRate
+	c.Callbacks.Reconcile.After = time.Second
 })
 
 // The sandbox loses one in ten callbacks, and gateways are killed while bills are read. After the reads the partner knows of the payment of
@@ -87,7 +88,7 @@ listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 upstreams: {backend: {form: v2, url: %q}}
 store: {url: "sqlite:bridge.db"}
-callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s%s], reconcile: {after: 1s, deliver: true}}
+callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s%s], reconcile: {deliver: true}}
 `, backend.URL, clusterURL, strings.Repeat(", 500ms", 50)) + frequentReads
 	g := b.start(t, config)
 

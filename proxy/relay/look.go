@@ -36,7 +36,7 @@ type ReadBill func(context.Context, store.Address) Shown
 // What a look can show.
 const (
 	unchanged = "unchanged" // the bill is unpaid, or its state is reported, or missing as before
-	moved     = "moved"     // its state is not reported yet: it is read again after callbacks.reconcile.after
+	moved     = "moved"     // its state is not reported yet: it is read again after 30 minutes
 	lost      = "missing"   // a second read has shown the same, and no callback has come
 	noBill    = "absent"
 	unclear   = "unclear" // the read has not shown the bill
@@ -140,7 +140,7 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 			return false, err
 		}
 	case !l.Since.IsZero() && l.Missing.IsZero():
-		next = at.Add(time.Duration(s.callbacks.Reconcile.After))
+		next = at.Add(s.callbacks.Reconcile.After)
 	}
 	r.metrics.looks.WithLabelValues(result).Inc()
 	return true, r.store.EndLook(ctx, l, next)

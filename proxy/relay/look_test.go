@@ -34,7 +34,7 @@ func newLooking(t *testing.T, deliver bool, more string) *looking {
 	clock := newClock()
 	l := &looking{clock: clock, state: "W", while: func() {}}
 	l.testRelay = newTestRelay(t, setup{
-		callbacks: fmt.Sprintf(", schedule: [0s], reconcile: {after: 30m, deliver: %v}%s", deliver, more) + tuned(func(c *config.Callbacks) {
+		callbacks: fmt.Sprintf(", schedule: [0s], reconcile: {deliver: %v}%s", deliver, more) + tuned(func(c *config.Callbacks) {
 			c.Window, c.Reconcile.Rate = time.Hour, 100
 		}), now: clock.now,
 	})
@@ -347,7 +347,7 @@ func TestReloadOfReconcile(t *testing.T) {
 	l := newLooking(t, false, "")
 	l.state = "F"
 	l.after(6 * time.Hour)
-	l.Use(setup{callbacks: ", reconcile: {after: 2h}" + tuned(func(c *config.Callbacks) { c.Reconcile.Rate = 100 })}.config(t))
+	l.Use(setup{callbacks: ", reconcile: {}" + tuned(func(c *config.Callbacks) { c.Reconcile.After, c.Reconcile.Rate = 2*time.Hour, 100 })}.config(t))
 	l.after(30 * time.Minute)
 	equal(t, l.reads, 2)
 	equal(t, l.missing(), "")

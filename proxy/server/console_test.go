@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/config"
 )
 
 // page requests a page with a header such as "Authorization: Bearer x", or without one for "".
@@ -70,16 +69,12 @@ func TestPagesNeedATokenOrASession(t *testing.T) {
 	if (*d.adminHandler.Load()).ServeHTTP(w, r); w.Code != http.StatusForbidden {
 		t.Errorf("a POST from another site: %d", w.Code)
 	}
-	d.tokens.use(&config.Admin{Console: false})
-	if w := d.page("GET", "/", session); w.Code != http.StatusNotFound {
-		t.Errorf("with admin.console: false: %d", w.Code)
-	}
 }
 
 // Without a token the pages are for loopback names only, as the admin API is.
 func TestPagesWithoutTokensAreForLoopbackNames(t *testing.T) {
 	t.Parallel()
-	d := newAdminDesk(t, "console: true")
+	d := newAdminDesk(t, "")
 	for host, status := range map[string]int{"127.0.0.1": 200, "localhost:9090": 200, "evil.example": 403} {
 		r := httptest.NewRequest(http.MethodGet, "http://"+host+"/", nil)
 		w := httptest.NewRecorder()

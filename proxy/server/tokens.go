@@ -31,8 +31,7 @@ type tokens struct {
 
 // An admission is what one config says about who may do what.
 type admission struct {
-	tokens  []token // empty: no token is needed
-	console bool
+	tokens []token // empty: no token is needed
 }
 
 // A token of the config, by its hash.
@@ -58,7 +57,7 @@ func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer
 
 // use replaces the tokens by those of a config. Sessions whose token is not there any more end.
 func (t *tokens) use(c *config.Admin) {
-	next := &admission{console: c.Console}
+	next := &admission{}
 	for _, one := range c.AllTokens() {
 		hash := sha256.Sum256([]byte(one.Token.Reveal()))
 		next.tokens = append(next.tokens, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
