@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -263,41 +262,6 @@ func TestSchemaOfForms(t *testing.T) {
 	for text, valid := range map[string]bool{third: false, third + "table: {overlay: a.yaml}\n": false, third + "table: {file: a.yaml}\n": true} {
 		if err := inEditor(s, []byte(text)); (err == nil) != valid {
 			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
-// TestSchemaHasWhatTheReadmeSays: each key has its description and default of README.md, and the required keys are those of README.md.
-func TestSchemaHasWhatTheReadmeSays(t *testing.T) {
-	t.Parallel()
-	text, err := config.Schema()
-	must(t, err)
-	var root map[string]any
-	must(t, json.Unmarshal(text, &root))
-	for _, k := range configKeys(reflect.TypeFor[config.Config]()) {
-		row := readmeKeys(t)[k.String()]
-		section := root
-		for _, name := range k.path[:len(k.path)-1] {
-			if name == "NAME" || name == "HASH" {
-				section = section["additionalProperties"].(map[string]any)
-			} else {
-				section = section["properties"].(map[string]any)[name].(map[string]any)
-			}
-		}
-		last := k.path[len(k.path)-1]
-		if last == "NAME" {
-			continue
-		}
-		key := section["properties"].(map[string]any)[last].(map[string]any)
-		if about, _ := key["description"].(string); about == "" || !strings.Contains(about, "](") && strings.Contains(row.says, "](") == (about == row.says) {
-			t.Errorf("%s is described as %q, in README.md as %q", k, about, row.says)
-		}
-		if _, ok := key["default"]; ok != strings.HasPrefix(row.fallback, "`") {
-			t.Errorf("%s has the default %v, in README.md %s", k, key["default"], row.fallback)
-		}
-		required, _ := section["required"].([]any)
-		if got, want := slices.Contains(required, any(last)), row.fallback == "required" && k.String() != "route.default"; got != want {
-			t.Errorf("%s: the schema says required %v, README.md says %s: the field needs the tag config:\"required\" if, and only if, the key is required", k, got, row.fallback)
 		}
 	}
 }
