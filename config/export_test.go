@@ -126,9 +126,6 @@ func (g generator) section(t reflect.Type, path string) rule {
 	for _, f := range keys(t) {
 		key := f.Tag.Get("yaml")
 		properties[key] = g.value(f.Type, f.Tag, strings.TrimPrefix(path+"."+key, "."))
-		if was := f.Tag.Get("was"); was != "" {
-			properties[was] = rule{"deprecated": true, "description": "Is called " + key + " now."}
-		}
 		if isTagged(f.Tag, "required") {
 			required = append(required, key)
 		}
