@@ -380,9 +380,6 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 		says = max(says, billing.Nothing) // there is a reply, though it may have no code
 	}
 	target.metrics.report("reply", &x.call.Report)
-	if words := x.call.Report.Words; words != nil {
-		x.gateway.log.Debug("words without a number became null", "id", x.id, "words", words)
-	}
 	if x.route.targets != nil {
 		x.sent.state = x.call.ReplyValue(billing.State) != ""
 		x.sent.shown = x.shownBy(says) // also by a reply that is not passed on

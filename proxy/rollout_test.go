@@ -410,8 +410,8 @@ func TestCreateAfterAWrongHashInARollout(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	play(m, `
 200:VALIDATION_002 legacy create hash=0000000000000000000000000000000000000000000000000000000000000000
-# a read looks for the bill at the old backend
-calls 1 0
+# a read has looked for the bill at the old backend, and the new one has refused the create
+calls 1 1
 success legacy create
 bills 0 1`)
 }

@@ -1,7 +1,5 @@
 package translate
 
-import "fmt"
-
 // emitAll appends the output of a plan as an object.
 func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 	dst, refused := c.emit(p, p.out, append(dst, '{'), slots)
@@ -63,9 +61,6 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		} else if f.Otherwise == "null" {
 			dst = append(dst[:begin], "null"...)
 			c.report(&c.Report.Dropped, f.report)
-			if len(c.Report.Words) < maxReported {
-				c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
-			}
 		}
 	}
 	if len(c.passed) > 0 {

@@ -180,9 +180,6 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r.superseded(ended)
 	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 	r.metrics.passage(a.Upstream, notice)
-	if words := notice.Report.Words; words != nil {
-		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
-	}
 	in.trace(req, c)
 	r.Wake()
 	return nil

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
 )
 
 // page requests a page with a header such as "Authorization: Bearer x", or without one for "".
