@@ -8,22 +8,6 @@ import (
 	"strings"
 )
 
-// Example returns a message of the translation with every field that it can carry, and invented values. A reply is
-// one to the example of the request.
-func (t *Translation) Example(m Message) []byte {
-	p := t.request
-	if m == Reply {
-		p = t.reply
-	}
-	return p.schema(p.root, false).AppendExample(nil)
-}
-
-// Example returns a callback with every field, and invented values.
-func (c *Callback) Example(from, to Form) []byte {
-	p := c.plan(from, to)
-	return p.schema(p.root, false).AppendExample(nil)
-}
-
 // example returns an invented value of a field, or "" if the other form would refuse the field. That of a list is in the
 // schema of its items.
 func (p *plan) example(r *mapping) string {
