@@ -78,7 +78,7 @@ func TestKeysOfPartners(t *testing.T) {
 	first, second, other := strings.Repeat("f", 64), strings.Repeat("e", 64), strings.Repeat("d", 64)
 	c := parse(t, oneUpstream+`
 partners:
-  Hana Clinic: {keys: [`+first+`, `+second+`], failures: {language: en}}
+  Hana Clinic: {keys: [`+first+`, `+second+`]}
   `+other[:12]+`: {name: Dana Clinic, keys: [`+other+`]}
 `)
 	for key, want := range map[string][2]string{

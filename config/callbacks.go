@@ -37,8 +37,6 @@ type Callbacks struct {
 	AtOnce  int     `yaml:"-"` // the maximum number of concurrent attempts
 	PerHost int     `yaml:"-"` // of these, the maximum for one host
 
-	// from which partners see attempts come, for their guide only
-	Sources []Network `yaml:"sources"`
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
@@ -46,9 +44,6 @@ type Callbacks struct {
 	Ports []int `yaml:"ports" range:"1,65535" default:"[80, 443, 8080, 8443]"`
 	// networks that may be called although they are not public
 	Allow []Network `yaml:"allow"`
-
-	// what happens to a call with an invalid callback address
-	InvalidAddress InvalidAddress `yaml:"invalid_address" words:"refuse leave" default:"refuse"`
 
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
@@ -87,15 +82,6 @@ type Success string
 const (
 	Documented Success = "documented"
 	Any2xx     Success = "any-2xx"
-)
-
-// InvalidAddress says what happens to a bill or a registration whose callback address the gateway does not call.
-type InvalidAddress string
-
-// RefuseInvalid refuses the call. LeaveInvalid sends it with the partner's address.
-const (
-	RefuseInvalid InvalidAddress = "refuse"
-	LeaveInvalid  InvalidAddress = "leave"
 )
 
 // A Network is a range of addresses in CIDR notation, or one address.

@@ -46,14 +46,13 @@ func TestCallbackKeys(t *testing.T) {
 	t.Parallel()
 	c := parse(t, withCallbacks+`, listen: "127.0.0.1:8090", success: any-2xx, timeout: 45s, schedule: [0s, 90s],
   https_only: true, ports: [], allow: [10.1.0.0/16, "fd00::/8"], require_key: true,
-  invalid_address: leave}`)
+}`)
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
 		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, Jitter: 0.1, AtOnce: 256, PerHost: 4, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
 		Window: 25 * time.Hour, Retention: 9600 * time.Hour, KeepBodies: 168 * time.Hour, RequireKey: true,
-		InvalidAddress: config.LeaveInvalid,
 	}
 	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	sameIP := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })

@@ -2,7 +2,6 @@ package config
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -35,7 +34,6 @@ func (c *Config) check() {
 		c.checkPartnerRows()
 		c.checkIdentityRows()
 		c.checkReadOperation()
-		c.checkHash()
 	}
 }
 
@@ -91,9 +89,13 @@ func (c *Config) checkIdentityRows() {
 func (c *Config) checkReadOperation() {
 	explained := false // whether a read can explain the outcome of any write
 	for _, o := range c.Table.Operations() {
-		explained = explained || o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
+		explained = explained || o.Effect == translate.Write && billing.AboutBill(o)
 	}
-	switch _, err := billing.ReadOperation(c.Table); {
+	read, err := billing.ReadOperation(c.Table)
+	switch reads := c.Rollout != nil || c.Failures.Explain > 0 || c.Callbacks != nil && c.Callbacks.Reconcile != nil; {
+	case err == nil && read.HasHash() && reads:
+		c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout, "+
+			"failures.explain and callbacks.reconcile", read.Name)
 	case err == nil:
 	case c.Rollout != nil:
 		c.addf("rollout", "%v", err)
@@ -126,10 +128,7 @@ func (c *Config) checkListener(address string, others []string, key ...string) {
 	}
 }
 
-var (
-	upstreamName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-	code         = regexp.MustCompile(`^[A-Za-z0-9_]{1,16}$`)
-)
+var upstreamName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 func (c *Config) checkUpstreams() {
 	for i := range c.Upstreams {
@@ -155,12 +154,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 		forms := c.Table.Forms()
 		if known := []string{string(forms[0]), string(forms[1])}; !slices.Contains(known, string(u.Form)) {
 			problem("must be "+orList(known)+translate.DidYouMean(string(u.Form), known), "form")
-		} else if u.Success != "" && !code.MatchString(u.Success) {
-			problem("must be a code of up to 16 letters, digits and _, such as \"00\"", "success")
-		} else if u.Success != "" && c.Table.CheckSuccess(u.Form, u.Success) != nil {
-			problem("is a code of the table that does not report a success", "success")
-		} else {
-			c.readDialect(u)
 		}
 	}
 	if u.TLS == nil {
@@ -175,25 +168,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
 			problem("there is no PEM certificate in the file", "tls", "ca")
 		}
-	}
-}
-
-// readDialect reads the overlay of an upstream.
-func (c *Config) readDialect(u *Upstream) {
-	if u.Overlay = c.source.resolvePath(u.Overlay); u.Overlay == "" {
-		return
-	}
-	data, ok := c.source.readFile(u.Overlay, "upstreams", u.Name, "overlay")
-	if !ok {
-		return
-	}
-	dialect, err := c.Table.Dialect(u.Form, translate.File{Name: u.Overlay, Data: data})
-	if problems, bad := errors.AsType[translate.Problems](err); bad {
-		c.source.problems = append(c.source.problems, problems...)
-	}
-	if u.Dialect = dialect; dialect != nil && u.Success != "" && dialect.HasCode(u.Success) {
-		c.source.addProblem("is a code of the upstream's overlay, which says what it means",
-			"upstreams", u.Name, "success")
 	}
 }
 

@@ -8,7 +8,6 @@
 package config
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -81,32 +80,9 @@ type Upstream struct {
 	// the maximum number; further calls wait for one
 	Connections int          `yaml:"connections" range:"1," default:"256"`
 	TLS         *UpstreamTLS `yaml:"tls"`
-	// the code by which this backend reports a success; "" for that of the table
-	Success string `yaml:"success"`
-	// what the gateway does with the hashes of requests
-	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
-
-	// a file that says how this backend writes its form, where that differs from the table; "" if it does not
-	Overlay string             `yaml:"overlay"`
-	Dialect *translate.Dialect `yaml:"-"` // from Overlay; nil for none
 
 	Wait               time.Duration `yaml:"-"` // the maximum for a connection; after that nothing is sent
 	PartnerConnections int           `yaml:"-"` // the maximum for the calls of one partner
-}
-
-// A HashMode says what the gateway does with the hash of a request, if the table says how it is computed.
-type HashMode string
-
-// The modes. A hash that does not verify is refused, and never renewed.
-const (
-	HashPass   HashMode = "pass"   // the upstream checks it
-	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
-	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
-)
-
-// Path returns the path of an operation at the upstream.
-func (u *Upstream) Path(o *translate.Operation) string {
-	return cmp.Or(u.Dialect.Path(o.Name), o.Path(u.Form))
 }
 
 // Upstreams are in the order of the file.

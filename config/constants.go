@@ -42,7 +42,7 @@ func (b *Callbacks) setConstants() {
 	b.KeepBodies = 7 * 24 * time.Hour  // for a replay; a body has personal data
 	b.Retention = 400 * 24 * time.Hour // a bill can be cancelled for a year
 	if b.Reconcile != nil {
-		b.Reconcile.After = 30 * time.Minute                 // a callback that is slow is not missing
+		b.Reconcile.After = 30 * time.Minute                 // two reads this far apart show that a callback is missing
 		b.Reconcile.Every, b.Reconcile.Rate = 6*time.Hour, 5 // reads are load for the backend
 	}
 }
@@ -53,7 +53,7 @@ func (r *Rollout) setConstants(upstreams Upstreams) {
 	r.Keep = 2 * 365 * 24 * time.Hour                        // a paid bill may be cancelled after its last day
 
 	// Partners' calls need the connections of both upstreams, too. A comparison takes at least 128KiB.
-	r.Shadow.InFlight, r.Shadow.Bytes = 32, 16<<20
+	r.Shadow.Rate, r.Shadow.InFlight, r.Shadow.Bytes = 1, 32, 16<<20
 	for _, name := range r.Backends() {
 		if u := upstreams.Find(name); u != nil {
 			r.Shadow.InFlight = max(1, min(r.Shadow.InFlight, u.Connections/2))

@@ -2,11 +2,13 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +54,7 @@ var fragments = strings.NewReplacer(
 	"<address>", `([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f.:]*)`,
 	"<segment>", `(\.*[A-Za-z0-9_~$&+,:;=@-][A-Za-z0-9_~$&+,:;=@.-]*|\.{3,})`,
 	"<plain path>", plainPath.String(), "<token name>", tokenName.String(), "<upstream name>", upstreamName.String(),
-	"<code>", code.String(), "<key hash>", keyHash.String(),
+	"<key hash>", keyHash.String(),
 )
 
 // A generator has what the types and tags of the config do not say, by type and by key.
@@ -124,9 +126,6 @@ func (g generator) section(t reflect.Type, path string) rule {
 	for _, f := range keys(t) {
 		key := f.Tag.Get("yaml")
 		properties[key] = g.value(f.Type, f.Tag, strings.TrimPrefix(path+"."+key, "."))
-		if was := f.Tag.Get("was"); was != "" {
-			properties[was] = rule{"deprecated": true, "description": "Is called " + key + " now."}
-		}
 		if isTagged(f.Tag, "required") {
 			required = append(required, key)
 		}
@@ -141,7 +140,7 @@ func (g generator) section(t reflect.Type, path string) rule {
 //go:embed README.md
 var readme string
 
-// A row has the description and the default of a key in README.md.
+// A row is that of a key in README.md: its description is written there, and the rest comes from the tags of its field.
 type row struct {
 	says     string
 	fallback any // nil if the key has no default
@@ -149,19 +148,74 @@ type row struct {
 
 var link = regexp.MustCompile(`\[([^]]+)\]\([^)]+\)`)
 
+// rowOf matches a row of a table of keys.
+var rowOf = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
+
 // readmeRows returns the rows of the tables of README.md, by key.
 func readmeRows() map[string]row {
 	rows := map[string]row{}
-	for line := range strings.Lines(readme) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 6 || !strings.HasPrefix(line, "| `") {
-			continue
+	for _, cells := range rowOf.FindAllStringSubmatch(readme, -1) {
+		r := row{says: link.ReplaceAllString(cells[3], "$1")}
+		if text, err := strconv.Unquote(cells[2]); err == nil { // in backquotes
+			_ = yaml.Unmarshal([]byte(text), &r.fallback)
 		}
-		r := row{says: link.ReplaceAllString(strings.TrimSpace(cells[3]), "$1")}
-		if text, err := strconv.Unquote(strings.TrimSpace(cells[2])); err == nil { // in backquotes
-			_ = yaml.Unmarshal([]byte(text), &r.fallback) // a test reads all defaults
-		}
-		rows[strings.Trim(cells[1], " `")] = r
+		rows[cells[1]] = r
 	}
 	return rows
+}
+
+// computed are the defaults that no tag has, since they depend on other keys.
+var computed = map[string]string{"base_path": "`/`", "route.default": "required", "limits.memory": "`256MiB`"}
+
+// Readme returns what README.md must be: the columns of each row that the tags have. It also returns the keys that lack a
+// row, and the rows that are of no key.
+func Readme() (text string, lacking, unknown []string) {
+	columns := map[string][2]string{}
+	addColumns(columns, reflect.TypeFor[Config](), "")
+	text = rowOf.ReplaceAllStringFunc(readme, func(line string) string {
+		cells := rowOf.FindStringSubmatch(line)
+		c, ok := columns[cells[1]]
+		if delete(columns, cells[1]); !ok {
+			unknown = append(unknown, cells[1])
+			return line
+		}
+		return "| `" + cells[1] + "` | " + c[0] + " | " + cells[3] + " | " + c[1] + " |"
+	})
+	return text, slices.Sorted(maps.Keys(columns)), unknown
+}
+
+func addColumns(to map[string][2]string, t reflect.Type, path string) {
+	for _, f := range keys(t) {
+		at, of := path+f.Tag.Get("yaml"), f.Type
+		fallback, changed := "–", "reload"
+		if isTagged(f.Tag, "restart") {
+			changed = "restart"
+		}
+		if text := f.Tag.Get("default"); text != "" {
+			fallback = "`" + text + "`"
+		} else if isTagged(f.Tag, "required") {
+			fallback = "required"
+		}
+		if of.Kind() == reflect.Pointer {
+			to[at], of = [2]string{"–", changed}, of.Elem()
+		}
+		switch {
+		case of.Kind() == reflect.Map:
+			at += ".NAME"
+		case of.Kind() == reflect.Slice && entryName(of) != "":
+			at, of = at+"."+entryName(of), of.Elem()
+		case fallback != "–":
+		case of.Kind() == reflect.Slice:
+			fallback = "`[]`"
+		case of.Kind() == reflect.Bool:
+			fallback = "`false`"
+		case of.Kind() == reflect.Float64:
+			fallback = "`0`"
+		}
+		if of.Kind() == reflect.Struct && len(keys(of)) > 0 {
+			addColumns(to, of, at+".")
+			continue
+		}
+		to[at] = [2]string{cmp.Or(computed[at], fallback), changed}
+	}
 }

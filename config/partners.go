@@ -16,22 +16,6 @@ type Partner struct {
 	Name string `yaml:"name"` // for output; in a file with Keys, what stands for the hash can be the name
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
-
-	// by form: the secret with which its hashes are computed
-	HashSecret map[string]Secret `yaml:"hash_secret"`
-
-	Callbacks PartnerCallbacks `yaml:"callbacks"`
-	Failures  PartnerFailures  `yaml:"failures"`
-}
-
-// PartnerCallbacks is what differs from [Callbacks] for one partner.
-type PartnerCallbacks struct {
-	Success Success `yaml:"success" words:"documented any-2xx"` // "" for that of all partners
-}
-
-// PartnerFailures is what differs from [Failures] for one partner.
-type PartnerFailures struct {
-	Language Language `yaml:"language" words:"ko en both"` // "" for that of all partners
 }
 
 // Partners are in the order of their hashes.
@@ -118,9 +102,6 @@ func (c *Config) checkPartners() {
 				names[folded]), at...)
 		default:
 			names[folded] = c.position(at...).Line
-		}
-		if c.Table != nil {
-			c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
 		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })

@@ -55,7 +55,7 @@ const (
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
 	// the fraction of reads that are compared
-	Rate Fraction `yaml:"rate" range:"0,1" default:"1"`
+	Rate float64 `yaml:"-"`
 	// the maximum number of concurrent comparisons; further ones are dropped and counted
 	InFlight int `yaml:"-"`
 	Bytes    int `yaml:"-"` // the maximum memory of all of them

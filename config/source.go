@@ -60,7 +60,7 @@ func (s *source) position(path ...string) translate.Problem {
 }
 
 // problemAt returns a problem at the position of a node. Its text begins with the path, without names that may be
-// secrets in the wrong place: those of partners and hash_secret, and invalid ones of upstreams.
+// secrets in the wrong place: those of partners, and invalid ones of upstreams.
 func (s *source) problemAt(n *yaml.Node, text string, path []string) translate.Problem {
 	path = slices.Clone(path)
 	named := map[string]int{"upstreams": 1, "partners": 1}
@@ -68,9 +68,6 @@ func (s *source) problemAt(n *yaml.Node, text string, path []string) translate.P
 		at := named[path[0]]
 		if at > 0 && len(path) > at && (path[0] != "upstreams" || !upstreamName.MatchString(path[at])) {
 			path[at] = "…"
-		}
-		if len(path) > 3 && path[2] == "hash_secret" {
-			path[3] = "…"
 		}
 		text = strings.Join(path, ".") + ": " + text
 	}

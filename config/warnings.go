@@ -34,10 +34,6 @@ func (c *Config) warn() {
 	c.warnAboutStore()
 	c.warnAboutTimeouts()
 	c.warnAboutCertificates()
-	if l := &c.Limits; l.Memory < 5*l.Reply {
-		c.addWarning(fmt.Sprintf("%s is less than five times limits.reply, %s: reads with large replies can get 502",
-			l.Memory, l.Reply), "limits", "memory")
-	}
 }
 
 // warnAboutCertificates warns about certificates that end within three weeks. They refuse nothing: whoever connects

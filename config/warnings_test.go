@@ -85,21 +85,6 @@ func TestWarningAboutAShortTimeout(t *testing.T) {
 	}
 }
 
-// Memory that is small beside the largest reply is a warning: reads with large replies may find no space.
-func TestWarningAboutMemoryForReplies(t *testing.T) {
-	t.Parallel()
-	const upstream = "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\n"
-	got := parse(t, upstream+"limits: {memory: 16MiB}\n").Warnings().Error()
-	if !strings.Contains(got, "limits.memory: 16MiB is less than five times limits.reply, 4MiB: reads with large replies can get 502") {
-		t.Error(got)
-	}
-	for _, limits := range []string{"memory: 20MiB", "memory: 16MiB, reply: 3MiB", "reply: 64MiB"} {
-		if got := parse(t, upstream+"limits: {"+limits+"}\n").Warnings(); len(got) > 0 {
-			t.Errorf("%s: %v", limits, got)
-		}
-	}
-}
-
 // A certificate of the gateway that ends within three weeks, or has ended, is a warning: nothing is refused for it.
 func TestR43_CertificatesThatEndAreWarnedAbout(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -13,10 +12,8 @@ import (
 	"testing"
 
 	"billbridge/proxy"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 )
 
@@ -159,22 +156,4 @@ func TestR35_KeyAsBillIsNotReported(t *testing.T) {
 		t.Errorf("%+v", g.last)
 	}
 	checkText(t, g.logs.String()+g.last.Line(), "!"+demoKey, `"outcome":"unknown"`)
-}
-
-// A word for which null was written is counted, and stays in the log.
-func TestWordsOfRepliesAreLogged(t *testing.T) {
-	t.Parallel()
-	service := newService()
-	prepareBill(t, service, "F", demoBill)
-	logs, registry := &proxytest.Log{}, prometheus.NewRegistry()
-	g, err := proxy.New(parse(t, oneUpstream("legacy", newBackend(t, service).url, overlayFile(t, "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}"))), proxy.Options{
-		Registerer: registry, Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	must(t, err)
-	defer g.Close()
-	w := httptest.NewRecorder()
-	g.ServeHTTP(w, v2("read").request())
-	checkText(t, w.Body.String(), `"apprPayType":null`)
-	checkText(t, logs.String(), `"level":"DEBUG","msg":"words without a number became null"`, `"words":["appr_pay_type: CARD_VAN"]`)
-	checkText(t, (&gateway{caller: caller{t: t}, registry: registry}).scrape(), `billbridge_fields_dropped_total{client="v2",field="appr_pay_type",message="reply",operation="bill.read"} 1`)
 }

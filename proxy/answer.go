@@ -27,21 +27,20 @@ type failure struct {
 // The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a
 // repetition can cure has 503: some clients take each 4xx as final.
 var (
-	noSuchPath   = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
-	wrongMethod  = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
-	wrongType    = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
-	tooLarge     = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
-	badBody      = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
-	lateBody     = unavailable("body timed out")
-	noUpstream   = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
-	notSent      = unavailable("")
-	noMemory     = unavailable("no memory")
-	busy         = unavailable("too many requests in progress")
-	tooMany      = unavailable("partner limit")
-	tooManyRows  = unavailable("too many rows")
-	noHashSecret = unavailable("hash_secret")
-	notStored    = unavailable("store")
-	logUnread    = unavailable("nobody reads the log")
+	noSuchPath  = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
+	wrongMethod = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
+	wrongType   = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
+	tooLarge    = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
+	badBody     = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
+	lateBody    = unavailable("body timed out")
+	noUpstream  = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
+	notSent     = unavailable("")
+	noMemory    = unavailable("no memory")
+	busy        = unavailable("too many requests in progress")
+	tooMany     = unavailable("partner limit")
+	tooManyRows = unavailable("too many rows")
+	notStored   = unavailable("store")
+	logUnread   = unavailable("nobody reads the log")
 
 	// The owning backend is not known for certain.
 	notOwned = unavailable("rollout")
@@ -206,7 +205,7 @@ func (x *exchange) unknownOutcome(status int, reason string, before, after messa
 			text = append(text, tell("link")...)
 		}
 	}
-	body := []byte(text.in(x.language(), x.state.config.Table))
+	body := []byte(text.in(x.state.config.Failures.Language, x.state.config.Table))
 	return outcome{status: status, reason: reason, contentType: plainText, body: body}
 }
 

@@ -91,7 +91,7 @@ func (s *state) fetch(t *routeTarget, id string, request []byte) fetch {
 			head: t.head, id: id, body: request, noPartnerLimit: true,
 			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
 		}
-		reply, err := t.post(ctx, r)
+		reply, err := t.upstream.post(ctx, r)
 		if err != nil {
 			return evidence.Answer{}, err
 		}

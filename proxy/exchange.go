@@ -77,7 +77,6 @@ type forwarded struct {
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
 	compared          []byte        // the request, if the reply will be compared; else nil
-	refused           string        // why the overlay of the other backend refuses the request; "" if it does not
 	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
 	kept              *kept         // the messages, for Options.Finished; nil without it
 }
@@ -217,7 +216,6 @@ func (x *exchange) forward() (outcome, error) {
 	if route.Compare != "" || x.sent.awaited {
 		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
-	x.tryOthers(request)
 	reply, answer, err := x.ask(request)
 	if err != nil {
 		return outcome{}, err
@@ -249,17 +247,6 @@ func (x *exchange) ask(request []byte) (reply httpconn.Reply, answer []byte, err
 	return reply, answer, err
 }
 
-// tryOthers finds whether the overlay of another backend refuses the request. That is evidence, and cannot be found
-// after the reply.
-func (x *exchange) tryOthers(request []byte) {
-	for _, t := range x.route.targets {
-		if t != x.to.target && t.dialect != nil && t.translation == x.to.target.translation {
-			_, refusal := t.request(request)
-			x.sent.refused = t.because(refusal)
-		}
-	}
-}
-
 // translateRequest translates the request to the upstream's form, with a callback address of the gateway.
 func (x *exchange) translateRequest() (request []byte, err error) {
 	x.sent.translated = bufferPool.Get().(*bytes.Buffer)
@@ -272,9 +259,6 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 		if err := x.enterPartner(x.partner()); err != nil {
 			return nil, err
 		}
-	}
-	if request, err = x.checkHash(request); err != nil {
-		return nil, err
 	}
 	if request, err = x.swapCallbackURL(request); err != nil {
 		return nil, err
@@ -336,16 +320,9 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
-	post := x.to.target.post
-	if x.route.passThrough {
-		post = x.to.target.upstream.post
-	}
 	began := time.Now()
 	x.sent.called = true
-	reply, err = post(ctx, r)
-	if _, refused := errors.AsType[*translate.Refusal](err); refused {
-		x.sent.called = false
-	}
+	reply, err = x.to.target.upstream.post(ctx, r)
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
@@ -396,9 +373,6 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 		says = max(says, billing.Nothing) // there is a reply, though it may have no code
 	}
 	target.metrics.report("reply", &x.call.Report)
-	if words := x.call.Report.Words; words != nil {
-		x.gateway.log.Debug("words without a number became null", "id", x.id, "words", words)
-	}
 	if x.route.targets != nil {
 		x.sent.state = x.call.ReplyValue(billing.State) != ""
 		x.sent.shown = x.shownBy(says) // also by a reply that is not passed on

@@ -35,7 +35,7 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 		return nil, nil, nil
 	}
 	identity := billing.IdentityOf(x.call)
-	if !operation.Explain || timeout == 0 || x.state.readOperation == nil ||
+	if timeout == 0 || x.state.readOperation == nil ||
 		identity.Partner == "" || identity.Bill == "" {
 		return nil, nil, nil
 	}
@@ -101,7 +101,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 		head: target.head, id: p.id, body: body, partner: p.partner,
 		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
-	reply, err := target.post(ctx, r)
+	reply, err := target.upstream.post(ctx, r)
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}

@@ -264,37 +264,20 @@ func (x *exchange) countCall(succeeded bool) {
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It
 // returns "" if it can be translated.
 func (x *exchange) refusalAt(upstream string) string {
-	target := x.route.targets[upstream]
+	translation := x.route.targets[upstream].translation
 	read := x.in.readCall
 	if read == nil { // startCall has made it x.call
 		read = x.call
 	}
-	var request []byte
-	var err error
+	if translation.SameForm() || read == nil || x.sent.called && read == x.call { // which has read the reply since
+		return ""
+	}
+	_, err := read.Translate(nil)
+	refusal, refused := errors.AsType[*translate.Refusal](err)
 	switch {
-	case target.translation.SameForm():
-		request = x.in.body.Bytes()
-	case read == nil:
+	case !refused:
 		return ""
-	case x.sent.called && read == x.call: // it was translated, and has read the reply since
-		return x.sent.refused
-	default:
-		request, err = read.Translate(nil)
-	}
-	refusal, _ := errors.AsType[*translate.Refusal](err)
-	if err == nil {
-		_, refusal = target.request(request)
-	}
-	return target.because(refusal)
-}
-
-// because returns the code and the field of a refusal.
-func (t *routeTarget) because(refusal *translate.Refusal) string {
-	if refusal == nil {
-		return ""
-	}
-	translation := t.translation
-	if translation.HasRequestField(refusal.Field) {
+	case translation.HasRequestField(refusal.Field):
 		return refusal.Code + " " + refusal.Field
 	}
 	return refusal.Code

@@ -51,8 +51,7 @@ type route struct {
 type routeTarget struct {
 	upstream    *upstream
 	translation *translate.Translation
-	dialect     *translate.Dialect // nil if the upstream writes its form as the table says
-	head        []byte             // see upstream.requestHead
+	head        []byte // see upstream.requestHead
 	metrics     *targetMetrics
 }
 
@@ -154,8 +153,7 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	t := &routeTarget{
 		upstream:    upstream,
 		translation: o.Translation(client, u.Form),
-		dialect:     u.Dialect,
-		head:        upstream.requestHead(u.Path(o)),
+		head:        upstream.requestHead(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
 	t.metrics.initSeries(o, t.translation)
@@ -177,7 +175,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 }
 
 // backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the
-// operation. It decides on operations that both backends have, and that are about a bill or have route: stage.
+// operation. It decides on operations that both backends have, and that are about a bill or reads without route: default.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
 	if c.Rollout == nil || !billing.AboutBill(o) && !o.ByStage() {
 		return nil
@@ -262,9 +260,7 @@ func sameUpstream(a, b *config.Upstream) bool {
 		// The content of the files may have changed. A reload must use it.
 		return false
 	}
-	first, second := *a, *b
-	first.Overlay, first.Dialect, second.Overlay, second.Dialect = "", nil, "", nil // see newTarget
-	return reflect.DeepEqual(first, second)
+	return reflect.DeepEqual(a, b)
 }
 
 // retire closes the idle connections that the next state does not use. Exchanges in progress keep theirs.

@@ -12,24 +12,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-// An upstream that reports a success with a code of its own: callers get the code of their form, and the code that
-// the table has for a success is no success of this upstream.
-func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
-	t.Parallel()
-	eachPair(t, func(t *testing.T, client, form string) {
-		code := ""
-		text := inForm(form, `{"code":"%s","message":"ok","data":{"billId":"`+demoBill+`"}}`, `{"code":"%s","msg":"ok","bill_id":"`+demoBill+`"}`)
-		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
-		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
-		code = "00"
-		b.send(newCall(client, "destroy")).is(t, 200, `"code":"0000"`, demoBill)
-		code = "0000"
-		b.send(newCall(client, "destroy")).is(t, 502, "Outcome of this call unknown")
-		code = "BILL_006"
-		b.send(newCall(client, "destroy")).is(t, 200, `"code":"BILL_006"`)
-	})
-}
-
 // overlayFile is overlayPath in the section of the config that names it.
 func overlayFile(t *testing.T, text string) string {
 	t.Helper()
@@ -84,7 +66,7 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 	t.Parallel()
 	for stage, calls := range map[string]string{"old": "1 0", "shadow": "1 0", "new": "0 1", "drained": "0 1"} {
-		for route, calls := range map[string]string{"": calls, ", route: stage": calls, ", route: default": "1 0"} {
+		for route, calls := range map[string]string{"": calls, ", route: default": "1 0"} {
 			parallel(t, stage+"/"+route, func(t *testing.T) {
 				overlay := "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read" + route + ", request: [{common: identity}], reply: [{v2: points, legacy: points}]}}\n"
 				points := replyWith(200, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)

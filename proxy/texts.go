@@ -117,20 +117,10 @@ func cut(value any, n int) string {
 	return text
 }
 
-// language returns the language of the texts for the partner, or that of all if the partner is not known.
-func (x *exchange) language() config.Language {
-	c := x.state.config
-	if len(c.Partners) > 0 {
-		if p := c.Partners.Find(x.shortPartner()); p != nil && p.Failures.Language != "" {
-			return p.Failures.Language
-		}
-	}
-	return c.Failures.Language
-}
-
-// failureBody returns the body of a failure, in the form and the language of the caller. code is one of the catalogue.
+// failureBody returns the body of a failure, in the form of the caller. code is one of the catalogue.
 func (x *exchange) failureBody(code string, text message) []byte {
-	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language(), x.state.config.Table))
+	c := x.state.config
+	return c.Table.AppendFailure(nil, x.client, code, text.in(c.Failures.Language, c.Table))
 }
 
 // NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.

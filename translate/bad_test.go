@@ -11,7 +11,7 @@ import (
 )
 
 // Each file has one mistake. It begins with comments that contain the expected messages. A file named overlay-… is an overlay of the
-// billing table, dialect-… one of an upstream of v2, and every other file is a table.
+// billing table, and every other file is a table.
 func TestBadTables(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -63,9 +63,7 @@ func mistakes(t *testing.T, name, text string) []string {
 	file := translate.File{Name: name, Data: []byte(text)}
 	var table *translate.Table
 	var err error
-	if strings.HasPrefix(name, "dialect-") {
-		_, err = shipped().Dialect("v2", file)
-	} else if strings.HasPrefix(name, "overlay-") {
+	if strings.HasPrefix(name, "overlay-") {
 		table, err = translate.Compile(32, billing.Table(), file)
 	} else {
 		table, err = translate.Compile(32, file)

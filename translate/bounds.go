@@ -8,8 +8,8 @@ import (
 )
 
 // checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the
-// upstream cannot check: one_of, and required on a row of one form. most is the bound of the forms of the message.
-func (r *mapping) checkBounds(v value, all bool, most int) *Refusal {
+// upstream cannot check: one_of, and required on a row of one form.
+func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Refuse, Detail{}
 	switch {
 	case r.source == "":
@@ -25,9 +25,9 @@ func (r *mapping) checkBounds(v value, all bool, most int) *Refusal {
 	case r.digits && !isDigits(v.text()):
 		code, reason = r.Malformed, why(wantDigits, v.notDigits())
 	case r.digits:
-		reason = r.checkNumber(v.text(), most)
+		reason = r.checkNumber(v.text())
 	default:
-		reason = r.checkLength(v.text(), most)
+		reason = r.checkLength(v.text())
 	}
 	if reason.Format == "" {
 		return nil
@@ -35,23 +35,23 @@ func (r *mapping) checkBounds(v value, all bool, most int) *Refusal {
 	return &Refusal{code, r.source, reason}
 }
 
-func (r *row) checkNumber(digits string, most int) Detail {
+func (r *row) checkNumber(digits string) Detail {
 	switch {
 	case r.Min > 0 && less(digits, r.Min):
 		return why("must be at least %v", r.Min)
-	case most > 0 && !less(digits, most+1):
-		return why("must be at most %v", most)
+	case r.Max > 0 && !less(digits, r.Max+1):
+		return why("must be at most %v", r.Max)
 	}
 	return Detail{}
 }
 
-func (r *row) checkLength(content string, most int) Detail {
+func (r *row) checkLength(content string) Detail {
 	length := utf8.RuneCountInString(content)
 	switch {
 	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
 		return why("must have exactly %v digits", r.ExactDigits)
-	case most > 0 && length > most:
-		return why("has %v characters, at most %v are allowed", length, most)
+	case r.Max > 0 && length > r.Max:
+		return why("has %v characters, at most %v are allowed", length, r.Max)
 	case r.Min > 0 && length < r.Min:
 		return why("has %v characters, at least %v are needed", length, r.Min)
 	}

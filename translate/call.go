@@ -50,17 +50,6 @@ func (t *Translation) Operation() *Operation { return t.operation }
 // SameForm reports whether client and upstream speak the same form. Then bytes pass unchanged.
 func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 
-// ClientField returns the path in the client's form of a field of the request in the upstream's form. It is the same
-// path if the table does not have the field.
-func (t *Translation) ClientField(path string) string {
-	for _, f := range t.request.fields {
-		if f.target == path && f.source != "" {
-			return f.source
-		}
-	}
-	return path
-}
-
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
@@ -105,14 +94,12 @@ type Call struct {
 	overflow    bool      // the message has more than maxItems
 	body        []byte    // of the request; the slots hold parts of it
 	translated  bool      // Translate has succeeded
-	renewed     string    // the hash of RenewHash; "" for none
 	code        string
 	status      int // of the last reply
 	success     bool
-	alone       bool       // there is no request
-	hidden      []*mapping // relied fields whose name in the output a field without a row has
-	rejected    *Refusal   // of a request that goes to no form
-	refusal     *Refusal   // of a request that this translation cannot carry
+	alone       bool     // there is no request
+	rejected    *Refusal // of a request that goes to no form
+	refusal     *Refusal // of a request that this translation cannot carry
 }
 
 // passedField is a field without a row that passes into an object of the output.
@@ -125,7 +112,6 @@ type passedField struct {
 func (c *Call) Release() {
 	c.reset(c.request)
 	clear(c.reply)
-	c.renewed = ""
 	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
 	c.dropLists(0)
 	c.asked, c.alone = 0, false
@@ -173,7 +159,7 @@ func (c *Call) Read(src []byte) error {
 // Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
-	c.translated, c.body, c.renewed = false, nil, ""
+	c.translated, c.body = false, nil
 	c.dropLists(0)
 	isObject, refusal := c.take(p, src, c.request)
 	c.asked = len(c.lists)
@@ -211,7 +197,7 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 	for slot, f := range p.fields {
 		v := slots[slot]
 		if bounds {
-			refusal = f.checkBounds(v, true, f.Max[p.from])
+			refusal = f.checkBounds(v, true)
 		} else {
 			refusal = c.checkLoss(p, f, v)
 		}
@@ -255,7 +241,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 // checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
 // for it.
 func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
-	refusal := f.checkBounds(v, p.table.bounds == "enforce", f.Max.least(p.from, p.to))
+	refusal := f.checkBounds(v, p.table.bounds == "enforce")
 	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -68,20 +67,6 @@ func TestCallbackAnswers(t *testing.T) {
 	}
 }
 
-// The answer of an overlay is what the gateway sends, and its code is what acknowledges a callback.
-func TestOverlayReplacesTheCallbackAnswer(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t,
-		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)
-	c := table.Callback()
-	if got := string(c.Answer("v2")); got != `{ "message": "ok", "code": "0\u0031" }` || c.Method() != http.MethodPut {
-		t.Error(got, c.Method())
-	}
-	if !c.Succeeded("v2", 200, []byte(`{"code":"01"}`)) || c.Succeeded("v2", 200, []byte(`{"code":"0000"}`)) || !c.Succeeded("legacy", 200, []byte(`{"code":"0000"}`)) {
-		t.Error("the code of the answer is not what counts")
-	}
-}
-
 // A callback that is not JSON passes byte for byte, and is reported as unrecognised.
 func TestR02_CallbacksThatAreNotJSONPassUnchanged(t *testing.T) {
 	t.Parallel()
@@ -111,48 +96,4 @@ func TestNoticeIsACopy(t *testing.T) {
 	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
 	equal(t, fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames),
 		"[demo-key other-key] [A1] [more apiKey]")
-}
-
-// The second overlay is applied to the result of the first: it can add what the first one removed.
-func TestOverlaysOfACallbackInOrder(t *testing.T) {
-	t.Parallel()
-	rows := func(text string) string { return "callbacks: {callback.payment: {request: [" + text + "]}}" }
-	for name, c := range map[string]struct{ first, second, want string }{
-		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
-		"removed by its other name":           {`{legacy: appr_cat_id, remove: true}`, ``, ``},
-		"added again":                         {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal, new: true}`, `catId terminal`},
-		"replaced twice":                      {`{v2: catId, legacy: terminal, new: true}`, `{v2: catId, legacy: cat, new: true}`, `catId cat`},
-		"replaced, then removed":              {`{v2: catId, legacy: terminal, new: true}`, `{legacy: terminal, remove: true}`, ``},
-		"replaced, then its place taken":      {`{v2: catId, legacy: terminal, new: true}`, `{v2: terminal, legacy: terminal, new: true}`, ``},
-		"added, then removed":                 {`{v2: txId, legacy: tx_id, new: true}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
-		"exchanged, then set right":           {`{v2: catId, legacy: appr_num, replaces: v2}, {v2: apprNum, legacy: appr_cat_id, replaces: v2}`, `{v2: catId, legacy: appr_cat_id, replaces: v2}, {v2: apprNum, legacy: appr_num, replaces: v2}`, `catId appr_cat_id`},
-		"replaced, then removed by the other": {`{v2: catId, legacy: terminal, new: true}`, `{v2: catId, remove: true}`, ``},
-		"exchanged by two rows":               {`{v2: catId, legacy: appr_num, replaces: v2}, {v2: apprNum, legacy: appr_cat_id, replaces: v2}`, ``, `catId appr_num`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table := overlaid(t, rows(c.first), rows(c.second))
-			for _, table := range []*translate.Table{table, written(t, table)} {
-				got := ""
-				for _, f := range table.Callback().Fields() {
-					if f.From == "v2" && f.Source == "catId" {
-						got = f.Source + " " + f.Target
-					}
-				}
-				equal(t, got, c.want)
-			}
-		})
-	}
-}
-
-// The written table still reuses the rows of a read in the callback, unless an overlay has rows for the callback.
-func TestWrittenTableStillReusesRows(t *testing.T) {
-	t.Parallel()
-	text, err := overlaid(t, "callbacks: {callback.payment: {method: PUT}}").YAML()
-	must(t, err)
-	again := compiled(t, string(text), "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}]}]}}")
-	out, _, err := again.Callback().Translate(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
-	if want := `{"billId":"1","catId":"c","apprPayType":0}`; string(out) != want || err != nil {
-		t.Errorf("%s, %v", out, err)
-	}
 }

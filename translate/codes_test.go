@@ -32,18 +32,3 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 		equal(t, table.Code(code, "v2", "legacy"), code, "which may be sent again, becomes in legacy")
 	}
 }
-
-// An overlay adds a code to the catalogue, which keeps all others.
-func TestOverlayAddsToTheCatalogue(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, `
-codes: [{v2: BILL_011, legacy: "1010"}]
-catalogue: [ERROR, BILL_011]
-`, `codes: [{v2: BILL_011, legacy: "1011"}]`)
-	if want := append(slices.Clone(shipped().Catalogue()), "BILL_011"); !slices.Equal(table.Catalogue(), want) {
-		t.Errorf("the catalogue is %q, want %q", table.Catalogue(), want)
-	}
-	for legacy, want := range map[string]string{"1011": "BILL_011", "1010": "1010"} { // the second pair replaces the first
-		equal(t, table.Code(legacy, "legacy", "v2"), want, legacy)
-	}
-}

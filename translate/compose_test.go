@@ -44,22 +44,3 @@ func TestCompose(t *testing.T) {
 		}
 	}
 }
-
-// Compose returns an error for an operation of one form. It does not panic.
-func TestComposeOfOneForm(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		operation string
-		form      translate.Form
-		want      string
-	}{
-		{"merchant.list", "v2", "merchant.list cannot be composed in v2: both forms must have the operation"},
-		{"merchant.list", "legacy", "merchant.list cannot be composed in legacy: both forms must have the operation"},
-		{"bill.read", "third", "bill.read cannot be composed in third: both forms must have the operation"},
-	} {
-		out, err := shipped().Operation(row.operation).Compose(nil, row.form, map[string]string{"partner": "k"})
-		if err == nil || err.Error() != row.want || out != nil {
-			t.Errorf("got %s, %v, want %s", out, err, row.want)
-		}
-	}
-}

@@ -1,7 +1,5 @@
 package translate
 
-import "fmt"
-
 // emitAll appends the output of a plan as an object.
 func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 	dst, refused := c.emit(p, p.out, append(dst, '{'), slots)
@@ -21,9 +19,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 				return dst, refused
 			}
 			if dst[len(dst)-1] == '{' { // the object is empty
-				if dst = dst[:begin]; p.table.dialect {
-					dst = e.appendEmpty(dst, slots)
-				}
+				dst = dst[:begin]
 			} else {
 				dst = append(dst, '}')
 			}
@@ -65,9 +61,6 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		} else if f.Otherwise == "null" {
 			dst = append(dst[:begin], "null"...)
 			c.report(&c.Report.Dropped, f.report)
-			if len(c.Report.Words) < maxReported {
-				c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
-			}
 		}
 	}
 	if len(c.passed) > 0 {
@@ -125,7 +118,7 @@ func (c *Call) emitAbsent(
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
-	case lenient && !f.Optional && (f.source != "" || f.echo >= 0 || f.class == Missing):
+	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
 		c.mismatch(f.report, Mismatch{})
 	}
 	return dst, value{}

@@ -365,3 +365,16 @@ func (c *Call) Status() int {
 	}
 	return is
 }
+
+// SuccessCode returns the code of a success in a form.
+func (t *Table) SuccessCode(f Form) string {
+	return ofForm(t, f, t.success.code)
+}
+
+// ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
+func (t *Table) ShowsSuccess(f Form) string {
+	if form := &t.forms[t.formIndex(f)]; form.flag != "" {
+		return form.flag + " " + form.flagIs[1].text
+	}
+	return t.SuccessCode(f)
+}

@@ -8,26 +8,10 @@ import (
 	"strings"
 )
 
-// Example returns a message of the translation with every field that it can carry, and invented values. A reply is
-// one to the example of the request.
-func (t *Translation) Example(m Message) []byte {
-	p := t.request
-	if m == Reply {
-		p = t.reply
-	}
-	return p.schema(p.root, false).AppendExample(nil)
-}
-
-// Example returns a callback with every field, and invented values.
-func (c *Callback) Example(from, to Form) []byte {
-	p := c.plan(from, to)
-	return p.schema(p.root, false).AppendExample(nil)
-}
-
 // example returns an invented value of a field, or "" if the other form would refuse the field. That of a list is in the
 // schema of its items.
 func (p *plan) example(r *mapping) string {
-	word, most := cmp.Or(r.example, r.name()), r.Max.least(p.from, p.to)
+	word := cmp.Or(r.example, r.name())
 	switch {
 	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
@@ -43,14 +27,14 @@ func (p *plan) example(r *mapping) string {
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
-	case r.As == "" && r.checkLength(word, most).Format != "":
-		word = strings.Repeat("1", cmp.Or(r.ExactDigits, r.Min, most))
+	case r.As == "" && r.checkLength(word).Format != "":
+		word = strings.Repeat("1", cmp.Or(r.ExactDigits, r.Min, r.Max))
 	case r.As != "":
 		if !isDigits(word) && !(isDecimal(word) && r.As == "decimal") {
 			word = "1000"
 		}
-		if r.digits && r.checkNumber(word, most).Format != "" {
-			word = strconv.Itoa(cmp.Or(r.Min, most))
+		if r.digits && r.checkNumber(word).Format != "" {
+			word = strconv.Itoa(cmp.Or(r.Min, r.Max))
 		}
 		if p.fromForm.digits == number {
 			return word

@@ -110,16 +110,3 @@ callbacks:
 	// unrecognised <nil>
 	// WRONG parcel.number: the name appears twice
 }
-
-func ExampleCall_Replace() {
-	call := shipped().Operation("bill.create").Translation("legacy", "legacy").Start()
-	defer call.Release()
-	_, err := call.Request(nil, []byte(`{"apikey": "demo-key", "bill": {"callbackURL": "https://partner.example.com/paid", "price": "050000"}}`))
-	address, _, ok := call.StringValue("callback")
-	fmt.Println(address, ok, err)
-	fmt.Println(string(call.Replace(nil, "callback", "https://bridge.example.com/callbacks/7")))
-
-	// Output:
-	// https://partner.example.com/paid true <nil>
-	// {"apikey": "demo-key", "bill": {"callbackURL": "https://bridge.example.com/callbacks/7", "price": "050000"}}
-}

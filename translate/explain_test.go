@@ -2,7 +2,6 @@ package translate_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,41 +46,5 @@ func TestExplanationTellsNamesAndPathsApart(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s%s%s %s %s", f.Source, map[bool]string{true: "!", false: ">"}[f.Outcome == translate.OutcomeRefused], f.Target, f.Before, f.After))
 		}
 		equal(t, gocmp.Diff(row.want, strings.Join(got, ", ")), "", row.doc)
-	}
-}
-
-// An unusable reply is explained at the field that makes it unusable.
-func TestExplanationOfAnUnusableReply(t *testing.T) {
-	t.Parallel()
-	translation := shipped().Operation("bill.destroy").Translation("legacy", "v2")
-	for doc, want := range map[string]string{
-		`{"message":"x","code":5}`: "code 22 code has the wrong type: want text, got a number",
-		`{"code":"","data":null}`:  "code 8 code is empty",
-		`{"message":"x"}`:          " -1 code is missing",
-		` [1]`:                     " 1 not a JSON object",
-		`{"code":"0000","data":{"apiKey":"k","billId":"2"}}`: "data.billId 45 a success, but its billId is not that of the request",
-		`{"code":"0000","data":{"apiKey":"k"}} x`:            " 37 not one JSON document: more follows at byte 37",
-	} {
-		var got []string
-		for _, f := range translation.ExplainReply([]byte(`{"apikey":"k","bill_id":"1"}`), 200, []byte(doc)).Fields {
-			if f.Outcome == translate.OutcomeRefused {
-				got = append(got, fmt.Sprint(f.Source, " ", f.Offset, " ", f.Reason))
-			}
-		}
-		if !slices.Equal(got, []string{want}) {
-			t.Errorf("%s is refused\n%q, want\n%q", doc, got, want)
-		}
-	}
-}
-
-// A reply echoes a value of the request that does not have its documented type, and the entry says so.
-func TestExplanationOfAnEchoWithTheWrongType(t *testing.T) {
-	t.Parallel()
-	translation := shipped().Operation("bill.destroy").Translation("legacy", "v2")
-	for _, f := range explainReply(t, translation, "v2", "legacy", []byte(`{"member":true,"merchant":7}`), 200, []byte(`{"code":"0000","message":"m","data":{"billId":"1"}}`)).Fields {
-		want, ok := map[string]string{"member": "member true true has the wrong type: want text, got true or false", "merchant": `merchant 7 "7" `}[f.Target]
-		if got := fmt.Sprint(f.Request, " ", f.Before, " ", f.After, " ", f.Reason); ok && (got != want || f.Outcome != translate.OutcomeEchoed) {
-			t.Errorf("%s: %s, %s, want %s", f.Target, f.Outcome, got, want)
-		}
 	}
 }

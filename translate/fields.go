@@ -14,7 +14,6 @@ const (
 	Defaulted Class = "defaulted" // the source form lacks the field, and the target form gets the default of the table
 	Echoed    Class = "echoed"    // taken from the request
 	Lossy     Class = "lossy"     // the target form has no place for the field
-	Missing   Class = "missing"   // the target form requires the field, and the source form lacks it
 	Passed    Class = "passed"    // only one form has the operation, so bytes pass unchanged
 )
 
@@ -150,8 +149,6 @@ func (r *mapping) detail(digits kind) (list Details) {
 		say("%v", r.Default.json)
 	case r.class == Echoed:
 		say("from the request's %v", r.Echo)
-	case r.class == Missing:
-		say("the other form has no such field")
 	case r.class == Lossy && (r.Loss == "drop" || r.Echo != ""):
 		say("dropped and counted")
 	case r.class == Lossy && r.Default.kind != absent:

@@ -12,7 +12,7 @@ func TestFieldsDescribeRows(t *testing.T) {
 	table := overlaid(t, "fields: {price: {example: 500}, tax: {example: 7}}\n"+
 		"operations: {bill.create: {request: [{v2: bill.tax, about: ours}]}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
-		example := table.Operation("bill.create").Translation(form, form).Example(translate.Request)
+		example := table.Operation("bill.create").Schema(translate.Request, form).AppendExample(nil)
 		has(t, string(example), want, form, example)
 	}
 	for _, f := range table.Operation("bill.create").Fields() {

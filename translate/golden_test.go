@@ -66,7 +66,6 @@ type pair struct {
 	Echoed     []string            `yaml:",flow,omitempty"`
 	Mismatched []string            `yaml:",flow,omitempty"` // with the reason, unless the field is missing
 	Unknown    []string            `yaml:",flow,omitempty"`
-	Words      []string            `yaml:",flow,omitempty"`
 }
 
 // roles are those of all tables of golden files.
@@ -226,7 +225,7 @@ func (p *pair) report(r *translate.Report, out []byte, err error) {
 	}
 	list := func(from []string) []string { return append([]string(nil), from...) }
 	p.Out = string(out)
-	p.Dropped, p.Defaulted, p.Echoed, p.Words = list(r.Dropped), list(r.Defaulted), list(r.Echoed), list(r.Words)
+	p.Dropped, p.Defaulted, p.Echoed = list(r.Dropped), list(r.Defaulted), list(r.Echoed)
 	for i, path := range r.Mismatched {
 		if m := r.Mismatches[i]; m.Got != "" {
 			path += " " + m.String()

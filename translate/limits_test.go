@@ -42,26 +42,6 @@ func TestR03_DepthIsLimited(t *testing.T) {
 	})
 }
 
-// Brackets inside text do not count as levels, whatever the escapes.
-func TestR03_BracketsInTextAreNoLevels(t *testing.T) {
-	t.Parallel()
-	many := strings.Repeat("[{", 100)
-	for _, text := range []string{many, `\"` + many, `\\\"` + many + `\\`, `\u0022` + many, strings.Repeat(`\\`, 31) + many} {
-		call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
-		out, err := call.Request(nil, []byte(`{"bill_id":"`+text+`","x":["`+text+`"]}`))
-		if want := `{"bill":{"billId":"` + text + `"}}`; err != nil || string(out) != want {
-			t.Errorf("%q became %q, %v", text, out, err)
-		}
-		call.Release()
-	}
-	// The text ends with an escaped backslash, not with an escaped quote.
-	call := shipped().Operation("bill.read").Translation("legacy", "v2").Start()
-	if out, err := call.Request(nil, []byte(`{"bill_id":"\\","x":`+many)); err == nil || !strings.Contains(err.Error(), "deeper") {
-		t.Errorf("%q, %v", out, err)
-	}
-	call.Release()
-}
-
 // A recursive parser would crash the process. Only the refusal is allocated.
 func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 	// Not parallel: it reads the allocations of the whole process.

@@ -54,26 +54,6 @@ func TestListsOfACallThatAnotherHasRead(t *testing.T) {
 	second.Release()
 }
 
-// A call that is used again without Release keeps no lists of the messages before.
-func TestListsOfACallThatIsUsedAgain(t *testing.T) {
-	t.Parallel()
-	call := orderTable(t).Operation("order.add").Translation("old", "new").Start()
-	for i := range 3 {
-		request := fmt.Sprintf(`{"no":"1","tags":["%d"]}`, i)
-		out, err := call.Request(nil, []byte(request))
-		if err != nil || string(out) != fmt.Sprintf(`{"order":{"no":"1"},"tags":["%d"]}`, i) {
-			t.Errorf("%s %v", out, err)
-		}
-		for n := range 3 {
-			reply, err := call.Reply(nil, 200, fmt.Appendf(nil, `{"code":"00","text":"x","data":{"no":"1","lines":[{"id":"%d"}],"numbers":[%d]}}`, n, n))
-			if err != nil || string(reply) != fmt.Sprintf(`{"rc":"00","rt":"x","no":"1","rows":[{"id":"%d"}],"nums":["%d"]}`, n, n) {
-				t.Errorf("%s %v", reply, err)
-			}
-			equal(t, translate.Lists(call), 3)
-		}
-	}
-}
-
 // Lists of two backends are compared in the first form.
 func TestListsAreCompared(t *testing.T) {
 	t.Parallel()
@@ -103,23 +83,10 @@ func TestListsAreCompared(t *testing.T) {
 	}
 }
 
-// Fields has the paths of items.
-func TestPathsOfItems(t *testing.T) {
-	t.Parallel()
-	table := orderTable(t)
-	var paths []string
-	for _, f := range table.Operation("order.add").Fields() {
-		if f.Message == "request" && f.From == "old" && strings.Contains(f.Source+f.Target, "[]") {
-			paths = append(paths, f.Source+">"+f.Target)
-		}
-	}
-	equal(t, strings.Join(paths, " "), "rows[].nr>order.lines[].number rows[].what>order.lines[].item.name rows[].size>order.lines[].item.size rows[].gift> rows[].note> >order.lines[].unit rows[].subs>order.lines[].parts rows[].subs[].n>order.lines[].parts[].count tags[]>tags[] nums[]>numbers[] phones[]>recipients[].phone")
-}
-
 // oddName finds a name that is not plain.
 var oddName = regexp.MustCompile(`"([^"]*[^A-Za-z0-9"][^"]*|)":|"[^"]{60,}":`)
 
-// A report names at most 64 fields in lists, and 64 words.
+// A report names at most 64 fields in lists.
 func TestReportsOfListsAreBounded(t *testing.T) {
 	t.Parallel()
 	table := orderTable(t, "operations: {order.add: {reply: [{old: rows, new: lines, each: [{old: nr, new: number, as: digits, otherwise: \"null\"}, {old: id, new: id, as: digits}]}]}}")
@@ -129,7 +96,7 @@ func TestReportsOfListsAreBounded(t *testing.T) {
 	must(t, err)
 	_, err = call.Reply(nil, 200, []byte(`{"rc":"00","no":"1","rows":[`+strings.TrimSuffix(strings.Repeat(`{"nr":"word","id":"x"},`, 100), ",")+`]}`))
 	must(t, err)
-	equal(t, fmt.Sprint(len(call.Report.Words), len(call.Report.Dropped), len(call.Report.Mismatched)), "64 64 64")
+	equal(t, fmt.Sprint(len(call.Report.Dropped), len(call.Report.Mismatched)), "64 64")
 	if memory := call.ListMemory(); memory < 100*2*24 {
 		t.Errorf("the items take %d bytes", memory)
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 func TestMeans(t *testing.T) {
@@ -18,17 +17,6 @@ func TestMeans(t *testing.T) {
 		table := overlaid(t, row.Overlay)
 		if row.Means != "" && !table.Means(row.Form, row.Code, translate.Malformed, row.Means) || table.Means(row.Form, row.Code, row.Not) {
 			t.Errorf("%s: %s of %s does not mean %s, or means %s", row.Name, row.Code, row.Form, row.Means, row.Not)
-		}
-	}
-}
-
-func TestStateAfterADestroyAndACancel(t *testing.T) {
-	t.Parallel()
-	for operation, want := range map[string][2]string{
-		"bill.destroy": {"D", "destroyed"}, "bill.cancel": {"C", "cancelled"}, "bill.create": {}, "bill.resend": {}, "bill.read": {},
-	} {
-		if value, means := shipped().Operation(operation).Sets(billing.State); value != want[0] || means != want[1] {
-			t.Errorf("%s sets %q, which means %q", operation, value, means)
 		}
 	}
 }

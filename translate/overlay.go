@@ -19,9 +19,6 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 		switch key.Value {
 		case "common":
 		case "operations", "callbacks":
-			if s.table.dialect { // which has the callback among its operations
-				key = &yaml.Node{Kind: yaml.ScalarNode, Value: "operations"}
-			}
 			s.applyOperations(key, value)
 		case "catalogue":
 			s.applyCatalogue(sequence(s.root, key), value)

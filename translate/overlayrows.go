@@ -78,7 +78,7 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 // checkNew adds a problem for a row without new: true if no known row has one of its paths. A misspelled path would add
 // a field that nobody sends, or rename one, and the field that was meant would be dropped.
 func (s *source) checkNew(row *yaml.Node, known *rowList, message string) {
-	if s.takeNew(row) || s.table.dialect || child(row, "remove") != nil || slices.Contains(s.forms, newKey) {
+	if s.takeNew(row) || child(row, "remove") != nil || slices.Contains(s.forms, newKey) {
 		return
 	}
 	reported := false // one problem per row is enough, unless the other path is similar to a known one

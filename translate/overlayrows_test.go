@@ -1,7 +1,6 @@
 package translate_test
 
 import (
-	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -31,27 +30,4 @@ operations:
 	if changes := shipped().Changes(); len(changes) > 0 {
 		t.Errorf("without an overlay: %v", changes)
 	}
-}
-
-// Of several rows that one row replaces, the keys that are equal in all of them are kept.
-func TestOneRowForTheRowsOfAnOption(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2, new: true}]}}")
-	change := table.Changes()[0]
-	equal(t, change.After, "{v2: member, legacy: mbr, repeats_request: member}")
-}
-
-// A row of an overlay stands in the place of the row that it changes, and at the end if it is new.
-func TestPlaceOfAReplacedRow(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, "operations: {bill.destroy: {request: [{v2: apiKey, legacy: merchant, replaces: v2}, "+
-		"{v2: merchant, legacy: apikey, replaces: v2}, {v2: bill.memo, legacy: memo, new: true}]}}")
-	var got []string
-	for _, f := range table.Operation("bill.destroy").Fields() {
-		if f.Message == "request" && f.From == "v2" {
-			got = append(got, f.Source+"="+f.Target)
-		}
-	}
-	want := "apiKey=merchant member=member merchant=apikey bill.billId=bill_id bill.price=price bill.hash=hash bill.memo=memo"
-	equal(t, strings.Join(got, " "), want)
 }

@@ -16,7 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Roles, Fields *yaml.Node
-		Failures, Noun, Service, Hash                           *yaml.Node
+		Failures, Noun, Service                                 *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks         *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -57,7 +57,6 @@ func (s *source) readTable() {
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
-	s.readHashRule(keys.Hash)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
@@ -144,7 +143,6 @@ func (s *source) readOwn(n *yaml.Node) {
 		Failed      string `is:"a code"`
 		Unavailable string `is:"a code"`
 		NoUpstream  string `is:"a code"`
-		Invalid     string `is:"a code"`
 	}
 	if n != nil {
 		s.decode(n, "failures", &keys)
@@ -153,7 +151,7 @@ func (s *source) readOwn(n *yaml.Node) {
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
-		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),
+		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: t.invalid,
 	}
 }
 
@@ -191,10 +189,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
-		for f, p := range o.paths {
-			if t.dialect && p != "" {
-				p = s.forms[f] + " " + p // both forms can have it: the gateway finds no operation by it
-			}
+		for _, p := range o.paths {
 			switch other := paths[p]; {
 			case p == "":
 			case other == o.Name:

@@ -76,7 +76,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	item.Required, item.Optional, item.Each, item.List, item.items = false, false, nil, false, nil
 	r.Pattern, r.Shift, r.Absent = [2]string{}, [2]constant{}, [2]constant{}
 	r.digits, r.As, r.Values, r.Empty, r.Otherwise, r.OneOf = false, "", pairs{}, constant{}, "", nil
-	r.Min, r.Max, r.ExactDigits = 0, limit{}, 0
+	r.Min, r.Max, r.ExactDigits = 0, 0, 0
 	r.items = []*row{&item}
 }
 

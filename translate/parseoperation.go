@@ -11,24 +11,24 @@ import (
 
 // operationKeys are the keys of an operation.
 type operationKeys struct {
-	Paths                 [2]string         `by:"form"`
-	Effect                Effect            `must:"be"`
-	Creates               string            `is:"a role"`
-	Sets                  map[string]string `is:"a role"`
-	NoEnvelope            int               `is:"a form"`
-	Explain, StateReturns bool
-	Route                 string     `is:"stage|default"`
-	Result                string     `is:"list"`
-	Hash                  *yaml.Node // what is hashed
-	Request, Reply        *yaml.Node `must:"be"`
+	Paths          [2]string         `by:"form"`
+	Effect         Effect            `must:"be"`
+	Creates        string            `is:"a role"`
+	Sets           map[string]string `is:"a role"`
+	NoEnvelope     int               `is:"a form"`
+	StateReturns   bool
+	Route          string     `is:"default"`
+	Result         string     `is:"list"`
+	Hash           *yaml.Node // what is hashed
+	Request, Reply *yaml.Node `must:"be"`
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{Explain: true, NoEnvelope: -1}
+	k := operationKeys{NoEnvelope: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Created: k.Creates, Explain: k.Explain, StateReturns: k.StateReturns,
-		route: k.Route, paths: k.Paths, noEnvelope: k.NoEnvelope, sets: k.Sets, list: k.Result != "",
+		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
+		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.NoEnvelope, sets: k.Sets, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -66,9 +66,6 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	}
 	if len(o.sets) > 0 && o.Effect != Write {
 		s.errorf(child(n, "sets"), "sets: %s needs effect: write", o.Name)
-	}
-	if !o.Explain && o.Effect != Write {
-		s.errorf(child(n, "explain"), "explain: %s needs effect: write, since only writes are explained", o.Name)
 	}
 	if bare < 0 {
 		return

@@ -237,8 +237,7 @@ var misplacedKeys = map[string]string{
 
 func (s *source) checkMisplaced(r *row, place string) {
 	for key := range strings.FieldsSeq(misplacedKeys[place]) {
-		// A field that one form requires is missing there whenever the other form has sent the message.
-		if v := child(r.node, key); v != nil && (key != "required" || r.Loss != "drop" || r.onlyForm() < 0) {
+		if v := child(r.node, key); v != nil {
 			s.errorf(v, "%s is not allowed in a %s", key, place)
 		}
 	}
@@ -260,8 +259,8 @@ func (s *source) checkKeys(m Message, r *row) {
 			s.errorf(v, text, key, r.Role.name)
 		}
 	}
-	if most := r.Max.least(0, 1); most > 0 && r.Min > most {
-		s.errorf(r.node, "min %d is greater than max %d", r.Min, most)
+	if r.Max > 0 && r.Min > r.Max {
+		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string

@@ -74,8 +74,6 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class, f.report = Defaulted, f.target
 		case r.Echo != "":
 			f.class, f.report = Echoed, f.target
-		case r.Required: // of a reply, or of a callback
-			f.class, f.report = Missing, f.target
 		}
 		list = append(list, f)
 	}
@@ -132,7 +130,6 @@ type node struct {
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
 	out   *node          // the object of the output that fields without a row pass into; nil for none
-	in    *node          // of an object of the output: that of the input with the same path; nil for none
 	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
 
@@ -261,13 +258,6 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 			f.each = t.itemPlan(m, f.items, from, to)
 		}
 	}
-	if t.dialect { // fields without a row pass: input and output have the same objects
-		for _, f := range p.fields {
-			f.Optional = true
-		}
-		result.addObjectsOf(p.out, m)
-		p.out.addObjectsOf(result, m)
-	}
 	return p, result
 }
 
@@ -300,7 +290,6 @@ func (n *node) connect(out *node) {
 	}
 	for _, e := range n.names {
 		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
-			out.names[i].slot, out.names[i].node.in = e.slot, e.node
 			e.node.connect(out.names[i].node)
 		}
 	}

@@ -39,9 +39,6 @@ type Report struct {
 	// Mismatches has, for each of Mismatched, what is wrong with it.
 	Mismatches []Mismatch
 
-	// Words are words for which null was written, each after its field. The next call does not change them.
-	Words []string
-
 	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or
 	// become a metric.
 	UnknownNames []string
@@ -86,7 +83,7 @@ const maxUnknownNames = 16
 
 func (r *Report) reset() {
 	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
-	r.Mismatches, r.Words = r.Mismatches[:0], nil
+	r.Mismatches = r.Mismatches[:0]
 	clear(r.UnknownNames) // so that the strings can be freed
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }

@@ -34,7 +34,7 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 			paths.Dropped = append(paths.Dropped, below(f, items.Dropped)...)
 			paths.Mismatched = append(paths.Mismatched, below(f, append(items.Mismatched, itself))...)
 		}
-		counted := slices.Contains([]Class{Exact, Echoed, Missing}, f.class)
+		counted := slices.Contains([]Class{Exact, Echoed}, f.class)
 		if f.RepeatsRequest != "" && f.source != "" || lenient && counted {
 			paths.Mismatched = append(paths.Mismatched, f.report)
 		}

@@ -76,53 +76,24 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 	if !c.translated {
 		return dst
 	}
-	slot, ok := c.stringSlot(role)
-	if !ok {
-		slot = -1
-	}
-	return c.rewrite(dst, slot, content)
-}
-
-// rewrite appends the translated request to dst, with content in a slot of the request, if it is not -1, and with the
-// renewed hash. The values of the client stay in the slots: the reply may echo them.
-func (c *Call) rewrite(dst []byte, slot int, content string) []byte {
 	p, same := c.translation.request, c.translation.SameForm()
-	changes := [2]struct {
-		slot int
-		text string
-	}{{slot, content}, {-1, c.renewed}}
-	if c.renewed != "" {
-		changes[1].slot = c.translation.operation.hash.in
+	slot, ok := c.stringSlot(role)
+	switch {
+	case !ok && same:
+		return append(dst, c.body...)
+	case ok && same:
+		begin := offsetIn(c.body, c.request[slot])
+		dst = appendString(append(dst, c.body[:begin]...), content)
+		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
 	}
-	if slot >= 0 && changes[1].slot >= 0 && same &&
-		offsetIn(c.body, c.request[slot]) > offsetIn(c.body, c.request[changes[1].slot]) {
-		changes[0], changes[1] = changes[1], changes[0]
-	}
-	at, sent := 0, [2]value{}
-	for i, change := range changes {
-		if change.slot < 0 {
-			continue
-		}
-		sent[i] = c.request[change.slot]
-		if same {
-			begin := offsetIn(c.body, sent[i])
-			dst = appendString(append(dst, c.body[at:begin]...), change.text)
-			at = begin + len(sent[i].raw)
-		} else {
-			c.request[change.slot].raw = string(appendString(nil, change.text))
-		}
-	}
-	if same {
-		return append(dst, c.body[at:]...)
+	if ok {
+		sent := c.request[slot].raw
+		c.request[slot].raw = string(appendString(nil, content))
+		defer func() { c.request[slot].raw = sent }()
 	}
 	report := c.Report // emit reports every field a second time
 	dst, _ = c.emitAll(p, dst, c.request)
 	c.Report = report
-	for i, change := range changes {
-		if change.slot >= 0 {
-			c.request[change.slot] = sent[i]
-		}
-	}
 	return dst
 }
 

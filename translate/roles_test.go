@@ -11,16 +11,6 @@ import (
 	"billbridge/translate"
 )
 
-// An array or an object in the place of the key names nobody.
-func TestNoValueOfAnArray(t *testing.T) {
-	t.Parallel()
-	call := shipped().Operation("bill.read").Translation("v2", "v2").Start()
-	defer call.Release()
-	if _, err := call.Request(nil, []byte(`{"apiKey":["demo"]}`)); err == nil || call.Value("partner") != "" {
-		t.Errorf("%q, %v", call.Value("partner"), err)
-	}
-}
-
 const ours = "https://bridge.example.com/c/7"
 
 // Replace changes only the value of the role: everything else has the same content, and between equal forms the same bytes. It does

@@ -33,7 +33,7 @@ type row struct {
 
 	Required    bool
 	Min         int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
-	Max         limit
+	Max         int // likewise
 	ExactDigits int
 	OneOf       []string
 	Refuse      string `is:"a code"` // for a bound
@@ -56,7 +56,6 @@ type row struct {
 	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
 
 	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
-	relied bool     // of a dialect's reply: the row of the table says which bill this is, or has a role
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
 	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
@@ -102,17 +101,6 @@ func (r *row) misleads(v value, from int) bool {
 	}
 	means := says.meaningOf(written, 1-from)
 	return means != "" && means != says.meaningOf(word, from)
-}
-
-// A limit is a bound by form; 0 for none.
-type limit [2]int
-
-// least returns the least bound of two forms.
-func (l limit) least(a, b int) int {
-	if l[a] == 0 || l[b] > 0 && l[b] < l[a] {
-		return l[b]
-	}
-	return l[a]
 }
 
 // decides reports whether the meaning of another row is one that NoValueWhile can name.

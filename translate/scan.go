@@ -51,7 +51,7 @@ func (c *Call) reset(slots []value) {
 	c.Report.reset()
 	clear(slots)
 	clear(c.passed)
-	c.passed, c.hidden = c.passed[:0], c.hidden[:0]
+	c.passed = c.passed[:0]
 }
 
 // peek skips white space and returns the byte behind it, or 0 at the end.

@@ -123,28 +123,22 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 func (t *Translation) signExample(s *Schema) {
 	p, h, call := t.request, t.operation.hash, t.Start()
 	defer call.Release()
-	rule, of := p.table.hash, []string{}
-	for _, part := range h.of[p.from] {
+	var of []string
+	for _, part := range h.of {
 		of = append(of, p.fields[part.slot].source+map[bool]string{true: " (if there is one)"}[part.optional])
-	}
-	switch rule.Key[p.from] {
-	case "first":
-		of = slices.Insert(of, 0, "the secret")
-	case "last":
-		of = append(of, "the secret")
 	}
 	field := s
 	for _, name := range segments(p.fields[h.in].source) {
 		at := slices.IndexFunc(field.Properties, func(p Property) bool { return p.Name == name })
 		field = field.Properties[at].Schema
 	}
-	field.Description = fmt.Sprintf("%s. %s in hexadecimal digits, of %s, with %q between them", field.Description,
-		rule.Algorithm[p.from], strings.Join(of, ", "), rule.Join[p.from])
+	field.Description = fmt.Sprintf("%s. sha256 in hexadecimal digits, of %s, with %q between them", field.Description,
+		strings.Join(of, ", "), hashJoin)
 	field.Description = strings.TrimPrefix(field.Description, ". ")
-	if p.table.HashNeedsSecret(p.fromForm.name) || call.Read(s.AppendExample(nil)) != nil {
+	if call.Read(s.AppendExample(nil)) != nil {
 		return
 	}
-	if signed, err := call.Sign(""); err == nil {
+	if signed, err := call.Sign(); err == nil {
 		field.Example = string(appendString(nil, signed.Hash))
 	}
 }
@@ -317,7 +311,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	case f.As == "" && f.exampleKind == number:
 		s.Type = Types{"number"}
 	case f.As == "":
-		s.MinLength, s.MaxLength = f.Min, f.Max[p.from]
+		s.MinLength, s.MaxLength = f.Min, f.Max
 		if f.Required {
 			s.MinLength = max(s.MinLength, 1)
 		}
@@ -325,7 +319,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.ExactDigits)
 		}
 	case form.digits == number && (!moved || f.As == "digits" && f.Shift[p.from].kind != absent):
-		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.Min, f.Max[p.from]
+		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.Min, f.Max
 	case form.digits == number:
 		s.Type = Types{"number"}
 	case request && moved:
@@ -376,8 +370,8 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if inText && f.Min > 0 {
 		add("At least %d", f.Min)
 	}
-	if inText && f.Max[p.from] > 0 {
-		add("At most %d", f.Max[p.from])
+	if inText && f.Max > 0 {
+		add("At most %d", f.Max)
 	}
 	if f.Refuse != p.table.invalid {
 		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Refuse))

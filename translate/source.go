@@ -331,15 +331,7 @@ func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 		all = append(all, slices.Collect(maps.Keys(overlayKeys))...)
 	}
 	hint := DidYouMean(n.Value, all)
-	if now := renamedKeys[n.Value]; slices.Contains(all, now) {
-		hint = "; it was renamed to " + now
-	}
 	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
-}
-
-// renamedKeys are the keys of earlier versions, with their names now.
-var renamedKeys = map[string]string{
-	"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about",
 }
 
 // overlayKeys are the keys of rows that are used up before rows are read, and what it means if one is still there.

@@ -46,7 +46,7 @@ func (s *source) readSpecial(r *row) {
 	r.digits = r.digits && r.places == [2]int{}
 	moved := r.As == "decimal" || r.places != [2]int{}
 	switch {
-	case moved && (r.Min > 0 || r.Max != limit{} || r.ExactDigits > 0):
+	case moved && (r.Min > 0 || r.Max > 0 || r.ExactDigits > 0):
 		s.errorf(r.node, "min, max and exact_digits are not allowed with as: decimal or shift")
 	case r.As != "" && r.Pattern[0] != "":
 		s.errorf(r.node, "pattern and as cannot stand in one row")
@@ -187,12 +187,10 @@ func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) 
 	return append(dst, v.raw...), false
 }
 
-// move appends a text with its digits where the other form's pattern has them. With digits, which only a row in the
-// overlay of an upstream has beside a pattern, the form of the table writes the digits as a number.
+// move appends a text with its digits where the other form's pattern has them.
 func (r *row) move(dst []byte, v value, from int) (out []byte, ok bool) {
 	in, pattern := v.text(), r.Pattern[from]
-	isNumber := r.digits && from == 0
-	if v.kind != text && (v.kind != number || !isNumber) || len(in) != len(pattern) {
+	if v.kind != text || len(in) != len(pattern) {
 		return dst, false
 	}
 	for i := range len(in) {
@@ -211,10 +209,6 @@ func (r *row) move(dst []byte, v value, from int) (out []byte, ok bool) {
 		} else {
 			out = append(out, in[at])
 		}
-	}
-	if moved := out[len(dst)+1:]; r.digits && from != 0 && isDigits(string(moved)) {
-		copy(out[len(dst):], moved) // without quotes
-		return out[:len(out)-1], true
 	}
 	return append(out, '"'), true
 }

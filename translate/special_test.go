@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/translate"
-
 	"pgregory.net/rapid"
 )
 
@@ -54,17 +52,4 @@ func TestShiftIsExact(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What a caller asks for and what a backend shows are compared in the first form.
-func TestComparableValue(t *testing.T) {
-	t.Parallel()
-	table := tableOf(t, "values", "{roles: {weight: {}, price: {}}, operations: {put: {request: [{old: price, new: price, role: price}, {old: grams, new: kilos, role: weight}]}}}")
-	for _, row := range [][3]string{{"old", `{"price":"2.50","grams":"2500"}`, "2.5 2500"}, {"new", `{"price":2.50,"kilos":2.50}`, "2.5 2500"}, {"new", `{"kilos":null}`, " "}} {
-		for _, to := range table.Forms() {
-			call := table.Operation("put").Translation(translate.Form(row[0]), to).Start()
-			must(t, call.Read([]byte(row[1])))
-			equal(t, call.ComparableValue("price")+" "+call.ComparableValue("weight"), row[2])
-		}
-	}
 }

@@ -36,12 +36,10 @@ type Table struct {
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
-	hash       hashRule
 	noun       noun // for what calls are about
 	service    noun // for who answers them
 	operations []*Operation
 	callback   *Callback
-	dialect    bool   // it is made of the overlay of an upstream
 	depth      int    // the deepest nesting of a message
 	files      []File // the base table, then the overlays
 	changes    []RowChange
@@ -86,13 +84,12 @@ type Operation struct {
 	Name    string
 	Effect  Effect
 	Created string // the role that names what a success has created; "" if nothing is created
-	Explain bool   // whether a read may explain what became of a write without a reply
 	// StateReturns reports whether what the request is about can come back to an earlier state, so that an equal
 	// callback can be news.
 	StateReturns bool
 
 	hash         *operationHash    // nil if its requests have no hash
-	route        string            // `route`: "stage" or "default"; "" for the default of the operation
+	byDefault    bool              // `route: default`: also a read goes to the default upstream
 	paths        [2]string         // by form; "" if the form lacks the operation
 	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
 	sets         map[string]string // by role: the value of the field after a success
@@ -346,7 +343,7 @@ func (t *Table) intern(code string) string {
 
 // ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they
 // name no bill. Otherwise they go to the default upstream.
-func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
+func (o *Operation) ByStage() bool { return o.Effect == Read && !o.byDefault }
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string {

@@ -5,55 +5,7 @@ import (
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
-
-// A problem names the file that has the mistake, whatever overlays come before it.
-func TestMistakesNameTheirFile(t *testing.T) {
-	t.Parallel()
-	_, err := translate.Compile(32, billing.Table(),
-		translate.File{Name: "good.yaml", Data: []byte("bounds: enforce\n")},
-		translate.File{Name: "bad.yaml", Data: []byte("\nbounds: all\ncodes: [{v2: ERROR, legacy: 1}]\n")},
-		translate.File{Name: "other.yaml", Data: []byte("unknown: {reply: keep}\n")})
-	want := translate.Problems{
-		{File: "bad.yaml", Line: 2, Column: 9, Text: `bounds must be upstream or enforce, but is "all"`},
-		{File: "bad.yaml", Line: 3, Column: 9, Text: `codes: a code must be non-empty text in quotes, but is 1`},
-		{File: "other.yaml", Line: 1, Column: 18, Text: `reply must be drop or pass, but is "keep"`},
-	}
-	equal(t, err, error(want))
-}
-
-// AppendFailure writes a failure in both forms.
-func TestAppendFailure(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, `codes: [{v2: BILL_003, legacy: "9980"}]`)
-	for _, c := range []struct {
-		form             translate.Form
-		code, text, want string
-	}{
-		{"v2", "BILL_003", "없음", `x{"code":"BILL_003","message":"없음","data":null}`},
-		{"legacy", "BILL_003", "없음", `x{"code":"9980","msg":"없음"}`},
-		{"legacy", "ERROR", `a"b\` + "\n\x00", `x{"code":"ERROR","msg":"a\"b\\\n\u0000"}`},
-		{"legacy", "ERROR", "bad \xff text", `x{"code":"ERROR","msg":"bad  text"}`},
-	} {
-		equal(t, string(table.AppendFailure([]byte("x"), c.form, c.code, c.text)), c.want, c.code, c.text, c.form)
-	}
-}
-
-// What the table does not have is not found, and each form has its own name for the text of a failure.
-func TestLookups(t *testing.T) {
-	t.Parallel()
-	table := shipped()
-	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Path("legacy") != "" {
-		t.Error("something is found that is not there")
-	}
-	if table.ShowsSuccess("v2") != "0000" || tableOf(t, "envelopes").ShowsSuccess("deep") != "status SUCCESS" {
-		t.Error("what shows a success")
-	}
-	if table.TextName("v2") != "message" || table.TextName("legacy") != "msg" {
-		t.Error("names of the text")
-	}
-}
 
 // Only a path of the table, in the form of the client, may be logged.
 func TestHasRequestField(t *testing.T) {

@@ -82,18 +82,10 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	case "refuse":
 		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), why(notAField))
 	case "pass":
-		strict := p.table.dialect && p.message == Request
-		if n.out == nil && !strict {
+		if n.out == nil {
 			break
 		}
-		taken := n.out == nil
-		if !taken {
-			_, taken = n.out.index[name]
-		}
-		if !taken && strict { // a backend may not distinguish names that differ in case only
-			_, taken = n.out.fold[fold(name)]
-		}
-		if !taken {
+		if _, taken := n.out.index[name]; !taken {
 			c.passed = append(c.passed, passedField{n.out, key, raw})
 			return
 		}
@@ -101,11 +93,6 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			reason := why("cannot pass: %v has another field of this name", p.toForm.name)
 			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
 			return
-		}
-		if at := n.out.index[name]; at >= 0 && !p.item { // not a name of the envelope
-			if f := p.field(&n.out.names[at]); f != nil && f.relied {
-				c.hidden = append(c.hidden, f)
-			}
 		}
 	}
 	c.unknown(n.path, name)

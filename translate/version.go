@@ -18,8 +18,8 @@ func (o *Operation) Version() string { return o.version }
 
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
-	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles hash")
-	outsideOperations = strings.Fields("request reply explain route state_returns")
+	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles")
+	outsideOperations = strings.Fields("request reply route state_returns")
 	outsideRows       = strings.Fields("each about")
 )
 
@@ -33,9 +33,6 @@ func (s *source) setVersions() {
 		v := version{sha256.New()}
 		v.print("%q %s", o.Name, shared)
 		v.mapping(child(child(s.root, "operations"), o.Name), outsideOperations...)
-		if o.hash != nil {
-			v.mapping(child(s.root, "hash"))
-		}
 		roles := map[string]bool{o.Created: true}
 		for _, m := range []Message{Request, Reply} {
 			v.print("%s", m)

@@ -1,11 +1,8 @@
 package translate_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-
-	"billbridge/translate"
 )
 
 // Whatever changes a message of an operation, or what it says, changes its version: what was counted before does not count.
@@ -25,57 +22,11 @@ func TestVersionOfAnOperation(t *testing.T) {
 	}
 }
 
-// The version is that of what the table says, in whatever way it is written: as the printed table, too.
-func TestVersionsOfThePrintedTable(t *testing.T) {
-	t.Parallel()
-	table := overlaid(t, "operations: {bill.create: {hash: {of: [bill.billId, bill.price]}}}")
-	text, err := table.YAML()
-	must(t, err)
-	printed, err := translate.Compile(32, translate.File{Name: "printed.yaml", Data: text})
-	must(t, err)
-	for _, o := range table.Operations() {
-		equal(t, printed.Operation(o.Name).Version(), o.Version(), o.Name)
-	}
-}
-
 // Of several statuses with one code the first is written, so their order is no order of keys.
 func TestVersionHasTheOrderOfStatuses(t *testing.T) {
 	t.Parallel()
 	one := overlaid(t, "forms: {v2: {status: {404: BILL_003, 410: BILL_003}}}").Operation("bill.read").Version()
 	if one == overlaid(t, "forms: {v2: {status: {410: BILL_003, 404: BILL_003}}}").Operation("bill.read").Version() {
 		t.Error("another first status has the same version")
-	}
-}
-
-// Rows of lists count as other rows do, without their descriptions.
-func TestVersionWithLists(t *testing.T) {
-	t.Parallel()
-	const overlay = "operations: {order.add: {request: [%s]}}"
-	version := func(row string) string {
-		return orderTable(t, fmt.Sprintf(overlay, row)).Operation("order.add").Version()
-	}
-	same := orderTable(t).Operation("order.add").Version()
-	equal(t, version("{old: nums, new: numbers, about: numbers}"), same)
-	if version("{old: nums, new: numbers, as: null}") == same {
-		t.Error("a changed list has the same version")
-	}
-}
-
-// The overlay of an upstream has a version of its own, which is that of what it says.
-func TestVersionOfTheOverlayOfAnUpstream(t *testing.T) {
-	t.Parallel()
-	version := func(overlay string) string { return dialect(t, "v2", overlay).Version() }
-	const path, row = "{own: /see, ", "reply: [{v2: billId, own: id"
-	same := version("operations: {bill.read: " + path + row + "}]}}")
-	for overlay, changes := range map[string]bool{
-		"# no change\noperations:\n  bill.read:\n    reply: [{own: id, v2: billId, about: the bill}]\n    own: /see\n": false,
-		"operations: {bill.read: " + path + row + "x}]}}":                                                              true,
-		"operations: {bill.read: {own: /seen, " + row + "}]}}":                                                         true,
-		"codes: [{v2: BILL_003, own: '17'}]\noperations: {bill.read: " + path + row + "}]}}":                           true,
-		"operations: {bill.read: " + path + row + ", values: [{v2: A, own: B}]}]}}":                                    true,
-	} {
-		if (version(overlay) != same) != changes {
-			t.Errorf("%s: changed: %t", overlay, !changes)
-		}
 	}
 }

@@ -111,7 +111,7 @@ type codes struct{ Kind, Codes string }
 
 // endingCodes returns the codes by which an upstream ends a write for certain.
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
-	found := map[string][]string{"done": {cmp.Or(u.Success, t.ShowsSuccess(u.Form))}}
+	found := map[string][]string{"done": {t.ShowsSuccess(u.Form)}}
 	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {

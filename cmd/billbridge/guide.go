@@ -239,14 +239,6 @@ func (g *guide) Status(own int) int {
 	return own
 }
 
-// Success returns which answers of the partner to a callback end its delivery.
-func (g *guide) Success() config.Success {
-	if g.Partner != nil {
-		return cmp.Or(g.Partner.Callbacks.Success, g.Callbacks.Success)
-	}
-	return g.Callbacks.Success
-}
-
 // Attempts returns how long the attempts to deliver a callback last.
 func (g *guide) Attempts() (all time.Duration) {
 	for _, gap := range g.Callbacks.Schedule {
@@ -283,9 +275,6 @@ func (c *assetsCommand) printGuide(s system) error {
 	}
 	if loaded.PublicURL.URL == nil {
 		printf(s.err, "warning: the page does not say where partners call: set public_url\n")
-	}
-	if loaded.Callbacks != nil && len(loaded.Callbacks.Sources) == 0 {
-		printf(s.err, "warning: the page does not say from which addresses callbacks come: set callbacks.sources\n")
 	}
 	return s.write(newGuide(loaded, c.Form, partner).page(cmp.Or(c.Language, "en")))
 }

@@ -2,12 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
+	"billbridge/translate"
 )
 
 // hashRequests are a request of each operation that has a hash, in both forms.
@@ -20,22 +19,10 @@ var hashRequests = map[string]string{
 	"bill.cancel legacy":  `{"bill_id":"B1","price":"20000"}`,
 }
 
-// The sandbox computes hashes by the table, with an overlay and a secret if the flags name them. Without a table, as in
-// a trial, it has the rule of the built-in one.
+// The sandbox has the hash rule of the built-in table.
 func TestSandboxHasTheHashRuleOfTheTable(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	overlay, secret := filepath.Join(dir, "overlay.yaml"), filepath.Join(dir, "secret")
-	must(t, os.WriteFile(overlay, []byte("hash: {key: {v2: first}}\n"), 0o600))
-	must(t, os.WriteFile(secret, []byte("s3cret\n"), 0o600))
-	s := system{env: func(string) (string, bool) { return "", false }}
-	options := func(c sandboxCommand) (sandbox.Options, error) {
-		c.Control, c.Environment, c.FailureStatus = "127.0.0.1:8082", sandbox.Development, 200
-		return c.options(s)
-	}
-	byTable, err := options(sandboxCommand{})
-	must(t, err)
-	keyed, err := options(sandboxCommand{HashOverlay: overlay, secretFlag: secretFlag{secret}})
+	table, err := compileTable("", "")
 	must(t, err)
 	for name, request := range hashRequests {
 		operation, form, _ := strings.Cut(name, " ")
@@ -43,14 +30,7 @@ func TestSandboxHasTheHashRuleOfTheTable(t *testing.T) {
 		if operation == "bill.create" {
 			phone = "01000000000"
 		}
-		text, hash, err := byTable.Sign(operation, form, []byte(request))
-		equal(t, fmt.Sprint(hash, err), fmt.Sprint(sandbox.Hash("B1", phone, "20000"), nil), name)
-		want := sandbox.Hash("B1", phone, "20000")
-		if form == "v2" {
-			want = sandbox.Hash("s3cret", strings.TrimSuffix("B1,"+phone, ","), "20000")
-		}
-		keyedText, hash, err := keyed.Sign(operation, form, []byte(request))
-		equal(t, fmt.Sprint(keyedText, hash, err), fmt.Sprint(text, want, nil), name)
+		signed, err := sign(table, operation, translate.Form(form), []byte(request))
+		equal(t, fmt.Sprint(signed.Hash, err), fmt.Sprint(sandbox.Hash("B1", phone, "20000"), nil), name)
 	}
-	fails(t, "add --hash-secret-file")(options(sandboxCommand{HashOverlay: overlay}))
 }

@@ -53,8 +53,8 @@ const frequentReadsRate = 100
 
 // frequentReads is for other processes: see [proxytest.Tuned].
 var frequentReads = proxytest.Tuned(func(c *config.Config) {
-	c.Callbacks.PerHost, c.Callbacks.Reconcile.After = 64, time.Second
-	c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 3*time.Second, frequentReadsRate
+	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 64, 3*time.Second, frequentReadsRate
+	c.Callbacks.Reconcile.After = time.Second
 })
 
 // The sandbox loses one in ten callbacks, and gateways are killed while bills are read. After the reads the partner knows of the payment of

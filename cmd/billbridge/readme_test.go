@@ -166,17 +166,12 @@ func TestConfigsAndOverlaysOfDocumentsAreValid(t *testing.T) {
 			_, err = config.Parse(file, environment)
 		case "overlay":
 			_, err = translate.Compile(maxDepth, billing.Table(), file)
-		case "overlay of an upstream":
-			var table *translate.Table
-			if table, err = translate.Compile(maxDepth, billing.Table()); err == nil {
-				_, err = table.Dialect("v2", file)
-			}
 		}
 		if err != nil {
 			t.Errorf("%s: %v", b.file, err)
 		}
 	}
-	for _, kind := range []string{"config", "part of a config", "overlay", "overlay of an upstream"} {
+	for _, kind := range []string{"config", "part of a config", "overlay"} {
 		if count[kind] == 0 {
 			t.Errorf("the documents have no %s", kind)
 		}
@@ -232,10 +227,8 @@ func restOfConfig(text string) (rest string) {
 }
 
 func kindOf(b block) string {
-	for _, kind := range []string{"overlay of an upstream", "overlay"} {
-		if len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "# "+kind) {
-			return kind
-		}
+	if len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "# overlay") {
+		return "overlay"
 	}
 	for _, line := range b.lines {
 		if strings.HasPrefix(line, "upstreams:") {

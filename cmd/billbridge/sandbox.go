@@ -24,9 +24,6 @@ type sandboxCommand struct {
 	Partner string `name:"partners" type:"path" placeholder:"FILE" help:"Add the partners of this file, a JSON list of what POST /partners of the control API takes. Each needs a control_token, with which it signs in on the pages of the control address and sees only itself."`
 	Data    string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
 
-	HashOverlay string `placeholder:"FILE" help:"Check hashes as the table with this overlay says, and not as the built-in table."`
-	secretFlag
-
 	sandbox.Options
 }
 
@@ -34,13 +31,6 @@ type sandboxCommand struct {
 func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 	o := c.Options
 	o.Log = slog.New(s.log)
-	table, err := compileTable("", c.HashOverlay)
-	if err != nil {
-		return o, err
-	}
-	if o.Sign, err = c.signer(table); err != nil {
-		return o, err
-	}
 	if o.CallbackRetries == 0 {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
 	}

@@ -46,7 +46,7 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 		"upstreams.old.url": "<code>http://127.0.0.1:1/base</code>",
 		"rollout.settle":    "<code>15m</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
 		"callbacks.schedule": "<code>[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]</code>", "route.pass": "<code>[/if/read/open, /cash-receipt/]</code>",
-		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.shadow.rate": "<code>1</code>",
+		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.verdict.paid": "<code>5</code>",
 		"drain.delay": "<code>2s</code>",
 	} {
 		equal(t, shown[key], want, key)

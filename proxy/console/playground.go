@@ -185,13 +185,16 @@ func (p *playgroundPage) translation() *translate.Translation {
 
 // fillExample fills in an example of the message.
 func (p *playgroundPage) fillExample() {
-	switch translation, callback := p.translation(), p.callback(); {
+	example := func(s *translate.Schema) string { return pretty(s.AppendExample(nil)) }
+	o := p.Table.Operation(p.Operation)
+	switch callback := p.callback(); {
 	case callback != nil:
-		p.Document = pretty(callback.Example(p.From, p.To))
-	case translation != nil && p.Reply():
-		p.Request = pretty(translation.Example(translate.Request))
-		p.Document = pretty(translation.Example(translate.Reply))
-	case translation != nil:
-		p.Document = pretty(translation.Example(translate.Request))
+		p.Document = example(callback.Schema(p.From))
+	case p.translation() == nil:
+	case p.Reply():
+		p.Request = example(o.Schema(translate.Request, p.To))
+		p.Document = example(o.Schema(translate.Reply, p.From))
+	default:
+		p.Document = example(o.Schema(translate.Request, p.From))
 	}
 }

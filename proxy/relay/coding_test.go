@@ -35,7 +35,7 @@ func TestCompressedAnswersAreRead(t *testing.T) {
 	t.Parallel()
 	success := documented["legacy"]
 	packed, bomb := compressed(t, "gzip", success), strings.Repeat(" ", 32<<20)+success
-	const anyWay = " (a success with partners.HASH.callbacks.success: any-2xx)"
+	const anyWay = " (a success with callbacks.success: any-2xx)"
 	for name, c := range map[string]struct{ coding, body, success, outcome, reason string }{
 		"gzip":         {"gzip", packed, "documented", "delivered", ""},
 		"X-GZIP":       {"X-GZIP", packed, "documented", "delivered", ""},

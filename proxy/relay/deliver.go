@@ -289,7 +289,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	}
 	but := ""
 	switch inside := status >= 200 && status <= 299; {
-	case inside && (event || s.success(c) == config.Any2xx || err == nil && s.rows.Succeeded(form, status, answer)):
+	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && s.rows.Succeeded(form, status, answer)):
 		e.Outcome, e.Reason, e.after = taken, "", 0
 	case status == http.StatusGone:
 		e.Outcome, e.after = gone, 0
@@ -310,15 +310,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	return e
 }
 
-const anyWouldDo = " (a success with partners.HASH.callbacks.success: any-2xx)"
-
-// success returns which answers of the partner count as delivered.
-func (s *settings) success(c store.Claimed) config.Success {
-	if p := s.config.Partners.Find(string(c.Partner)); p != nil && p.Callbacks.Success != "" {
-		return p.Callbacks.Success
-	}
-	return s.callbacks.Success
-}
+const anyWouldDo = " (a success with callbacks.success: any-2xx)"
 
 // unwritten are the blanks and non-ASCII characters of a query. Partners' queries have them; net/url does not escape
 // them, and strict servers refuse such a request line.

@@ -36,7 +36,7 @@ type ReadBill func(context.Context, store.Address) Shown
 // What a look can show.
 const (
 	unchanged = "unchanged" // the bill is unpaid, or its state is reported, or missing as before
-	moved     = "moved"     // its state is not reported yet: it is read again after Reconcile.After
+	moved     = "moved"     // its state is not reported yet: it is read again after 30 minutes
 	lost      = "missing"   // a second read has shown the same, and no callback has come
 	noBill    = "absent"
 	unclear   = "unclear" // the read has not shown the bill

@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
 )
@@ -379,14 +376,4 @@ func TestFormsAndOthersAfterAMadeCallback(t *testing.T) {
 		l.accept(l.path, body, "Content-Type", formMedia)
 		equal(t, len(l.stored()) == 2, fresh, body)
 	}
-	// A form of a backend with an overlay is not translated, and can have the state under another name.
-	l := newLooking(t, true, "")
-	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
-	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
-	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {request: [{v2: apprState, own: st}]}}")
-	l.Use(setup{form: translate.Form("v2, overlay: '" + overlay + "'")}.config(t))
-	l.accept(l.path, form+"&st=C", "Content-Type", formMedia)
-	equal(t, len(l.stored()), 2)
 }

@@ -127,18 +127,13 @@ func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
 	}
-	m.report(upstream, &n.Report)
-}
-
-// report counts what a translation of a callback dropped or could not convert.
-func (m *metrics) report(upstream string, r *translate.Report) {
-	for _, field := range r.Dropped {
+	for _, field := range n.Report.Dropped {
 		m.fields.WithLabelValues(upstream, "dropped", translate.PathInTable(field)).Inc()
 	}
-	if r.Unknown > 0 {
-		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(r.Unknown))
+	if n.Report.Unknown > 0 {
+		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
 	}
-	for _, field := range r.Mismatched {
+	for _, field := range n.Report.Mismatched {
 		m.fields.WithLabelValues(upstream, "mismatched", translate.PathInTable(field)).Inc()
 	}
 }

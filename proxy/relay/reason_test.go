@@ -194,7 +194,7 @@ func TestReasonsOfAnswers(t *testing.T) {
 		s.deliverable("https://partner.example.com/", "A")
 		s.round()
 		if c.outcome == "answer" {
-			c.reason += " (a success with partners.HASH.callbacks.success: any-2xx)"
+			c.reason += " (a success with callbacks.success: any-2xx)"
 		}
 		s.reasons(c.outcome, c.reason)
 		if a := s.attempts()[0]; a.Status != c.status || a.Code != c.code {

@@ -111,12 +111,7 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	received, wrong := upstream.Dialect.Received(s.rows.Name(), body)
-	if wrong != nil {
-		return &refusal{http.StatusBadRequest, "ambiguous", wrong.Error()}
-	}
-	r.metrics.report(upstream.Name, &received.Report)
-	return in.accept(req, received.Body)
+	return in.accept(req, body)
 }
 
 // ErrNoMemory is the error of a request's body for which there is no memory. The upstream has to try again.
@@ -183,9 +178,6 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r.superseded(ended)
 	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 	r.metrics.passage(a.Upstream, notice)
-	if words := notice.Report.Words; words != nil {
-		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
-	}
 	r.Wake()
 	return nil
 }
@@ -237,10 +229,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	state := r.StateIn(c)
 	c.Says = state.Means
 	// A state that the table does not know is always news, and so is what may not report a state at all.
-	// A form of a backend with an overlay can have the state under another name.
-	u := in.s.config.Upstreams.Find(a.Upstream)
-	hidden := state.Word == "" && formType(c.ContentType) != "" && u != nil && u.Dialect != nil
-	if !state.Unknown && !hidden && notice.Recognised != translate.Unrecognised {
+	if !state.Unknown && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,21 +21,6 @@ const (
 	inLegacy = `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0","appr_cat_id":"T1","appr_pay_type":"0","appr_card_type":"1","appr_dt":"20261121123456",` +
 		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
 )
-
-// A word for which null was written stays in the log.
-func TestWordsOfCallbacksAreLogged(t *testing.T) {
-	t.Parallel()
-	overlay := filepath.Join(t.TempDir(), "o.yaml")
-	must(t, os.WriteFile(overlay,
-		[]byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600))
-	s := newTestRelay(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
-	s.post(s.bind(asked("v2", "https://partner.example.com/paid")), strings.Replace(inLegacy, `"appr_pay_type":"0"`, `"appr_pay_type":"KEYIN"`, 1))
-	has(t, string(s.only().Body), `"apprPayType":null`)
-	if log := s.logs.String(); !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, `"words":["appr_pay_type: KEYIN"]`) {
-		t.Error(log)
-	}
-	has(t, s.scrape("billbridge_callbacks_fields_total"), `{field="appr_pay_type",upstream="up",what="dropped"} 1`)
-}
 
 // The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {

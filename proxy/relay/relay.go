@@ -133,8 +133,7 @@ type Wrong struct{ Text string }
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It
-// returns the partner's own if the config relays no callbacks, or if it leaves addresses that are never called
-// unchanged. After an error the call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it
+// returns the partner's own if the config relays no callbacks. After an error the call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it
 // could not be stored.
 func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	s := r.current.Load()
@@ -146,11 +145,6 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		return "", errors.New("the config has no such upstream any more")
 	}
 	if _, err := s.guard.check(a.URL); err != nil {
-		if s.callbacks.InvalidAddress == config.LeaveInvalid {
-			r.log.Warn("a callback address that is never called from here was sent unchanged", "upstream", a.Upstream,
-				"partner", a.Partner.Short(), "operation", a.Operation, "reason", err.Error())
-			return a.URL, nil
-		}
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
 		return "", &Wrong{err.Error()}
 	}

@@ -47,9 +47,6 @@ type Options struct {
 	NumbersWhenUnpaid string `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" group:"Open points of the interface document" help:"apprPayType, apprDt and apprOriginDt in a v2 read of an unpaid bill. zero: 0. null: null. empty: \"\". omit: the fields are omitted."`
 	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
 	NumbersAsStrings bool `group:"Open points of the interface document" help:"Show the numbers of a v2 read as strings."`
-	// Sign returns the hash of a request of an operation in a form, such as bill.create in v2, and the text that is
-	// hashed. If nil, [Hash].
-	Sign func(operation, form string, request []byte) (text, hash string, err error) `kong:"-"`
 	// FailureStatus is the HTTP status of a refusal; 200 if 0.
 	FailureStatus int `default:"200" group:"Open points of the interface document" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
 

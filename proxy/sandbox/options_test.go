@@ -1,40 +1,11 @@
 package sandbox_test
 
 import (
-	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
 )
-
-// Another hash than that of the document.
-func TestOptionSign(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		r := start(t, sandbox.Options{Sign: func(operation, form string, request []byte) (string, string, error) {
-			if bytes.Contains(request, []byte("unreadable")) {
-				return "", "", errors.New("no hash")
-			}
-			return "the text", operation + " in " + form, nil
-		}})
-		for _, step := range []struct{ op, hash, want string }{
-			{"create", sign(billID, "01012345678", "30000"), "VALIDATION_002"},
-			{"create", "unreadable", "VALIDATION_001"},
-			{"create", "bill.create in " + form, "0000"},
-			{"pay", "", ""},
-			{"cancel", sign(billID, "", "30000"), "VALIDATION_002"},
-			{"cancel", "bill.cancel in " + form, "0000"},
-		} {
-			if step.op == "pay" {
-				must(t, r.Pay(demoKey, billID))
-				continue
-			}
-			gives(t, step.want, form, step.op)(r.do(newCall(form, step.op).with("hash", step.hash)))
-		}
-	}
-}
 
 // The base of short URLs is the host that the caller used.
 func TestBaseURLIsThatOfTheCaller(t *testing.T) {

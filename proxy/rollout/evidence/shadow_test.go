@@ -258,7 +258,7 @@ func TestShadowCopiesTheAnswer(t *testing.T) {
 func TestShadowSamples(t *testing.T) {
 	t.Parallel()
 	in := map[string]bool{}
-	for _, rate := range []config.Fraction{0, 0.25, 0.5, 1} {
+	for _, rate := range []float64{0, 0.25, 0.5, 1} {
 		for replica := range 2 {
 			s := newStage(t, config.Shadow{Rate: rate, InFlight: 10_000, Bytes: 1 << 30})
 			n := 0

@@ -54,11 +54,6 @@ func (t *Stored) Use(c *config.Config) {
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
-		for i, name := range []string{c.Rollout.Old, c.Rollout.New} {
-			if v := c.Upstreams.Find(name).Dialect.Version(); v != "" {
-				versions[o.Name] += fmt.Sprintf("-%d-%s", i, v)
-			}
-		}
 	}
 	t.tables.Store(version, versions)
 	t.leaving.Lock()
@@ -74,20 +69,14 @@ func (t *Stored) Use(c *config.Config) {
 // Limits returns the limits of verdicts, by the config in force.
 func (t *Stored) Limits() Limits { return *t.limits.Load() }
 
-// TableVersion returns a hash of the text of the table with its overlays, also those of upstreams.
+// TableVersion returns a hash of the text of the table with its overlay.
 func TableVersion(c *config.Config) string {
 	text, err := c.Table.YAML()
 	if err != nil {
 		panic(err) // a table that was compiled has a text
 	}
-	h := sha256.New()
-	_, _ = h.Write(text)
-	for i := range c.Upstreams {
-		if v := c.Upstreams[i].Dialect.Version(); v != "" {
-			_, _ = fmt.Fprintln(h, c.Upstreams[i].Name, v)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:6])
 }
 
 // flushWithin bounds a flush that somebody waits for.
