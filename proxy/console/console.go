@@ -17,7 +17,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -32,7 +31,6 @@ type Options struct {
 	Operator *operate.Operator // if nil, there are neither rollout nor callbacks
 	Ready    func() []Problem  // what is not ready; may be nil
 
-	Reload func(by string) error // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
 	Access pages.Access          // if nil, there are no tokens, and every visitor may operate
 	Now    func() time.Time      // if nil, time.Now
@@ -57,8 +55,6 @@ type Console struct {
 	texts  texts
 	trying chan struct{}  // holds one while the playground works
 	zone   *time.Location // of times in browsers without scripts
-
-	lastReading atomic.Pointer[reading]
 }
 
 // New returns a console.
@@ -73,13 +69,12 @@ func New(o Options) (*Console, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Operator == nil {
-		o.Operator = operate.New(operate.Options{Config: o.Config})
+		o.Operator = operate.New(operate.Options{Config: o.Config, Now: o.Now})
 	}
 	c := &Console{
 		Options: o, zone: time.Local,
 		ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
 	}
-	c.Reloaded(nil)
 	var err error
 	if c.texts, err = readTexts(); err != nil {
 		return nil, err
@@ -132,7 +127,6 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/deliveries/{id}      one callback
 //	/playground           Playground; ?operation, message and direction choose the example
 //	/table                Table; /table/openapi/{form} is a file
-//	/config               Config
 //	/sign-in, /sign-out   sessions, by package pages
 //	/static/…             style and scripts, by package pages
 func (c *Console) routes() map[string]handler {
@@ -140,8 +134,6 @@ func (c *Console) routes() map[string]handler {
 		"GET /{$}":             c.overview,
 		"GET /calls":           c.calls,
 		"GET /calls/{key}":     c.oneCall,
-		"GET /config":          c.config,
-		"POST /config/reload":  c.reload,
 		"GET /table":           c.table,
 		"GET,POST /playground": c.playground,
 	}
@@ -184,7 +176,6 @@ var sections = []pages.Section{
 	{Name: "callbacks", Path: "/deliveries"},
 	{Name: "playground", Path: "/playground"},
 	{Name: "table", Path: "/table"},
-	{Name: "config", Path: "/config"},
 }
 
 // ServeHTTP serves a page.

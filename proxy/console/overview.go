@@ -29,9 +29,9 @@ type overviewPage struct {
 	Store     string         // "" if the config has none
 	Stopped   bool           // the rollout's kill switch is on
 	Rollout   *operate.Status
-	Table     string    // its version
-	File      string    // of the config, or built-in
-	Read      time.Time // when the config was read
+	Table     string          // its version
+	File      string          // of the config, or built-in
+	Reading   operate.Reading // the last one of the config
 }
 
 // An attention is something that needs a person.
@@ -55,11 +55,8 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	}
 	a := attentions{console: c, r: r}
 	a.readiness()
-	if last := c.lastReading.Load(); last != nil {
-		page.Read = last.at
-		if last.err != nil {
-			a.add(true, "reload", "/config", "overview.reload_failed", last.at)
-		}
+	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
+		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
 	}
 	a.upstreams(page.Upstreams)
 	page.Rollout = a.rollout()

@@ -42,7 +42,7 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 		"nothing":   {Options{Ready: ready()}, nil, finished("x"), nil},
 		"not ready": {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
 		"breaker":   {Options{Gateway: stubGateway{config, proxy.UpstreamStatus{Breaker: "open", Opened: &at}}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since "}},
-		"reload":    {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
+		"reload":    {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem  The last reload of the config was refused"}},
 		"unknown":   {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
 		"failed":    {Options{}, nil, &proxy.Finished{At: time.Now(), Called: true, Reason: "reset"}, []string{"notice /calls?outcome=failed Calls that failed in the last 60 minutes: 1"}},
 	} {
@@ -50,7 +50,7 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t, row.options)
 			if row.reload != nil {
-				c.Reloaded(row.reload)
+				c.Operator.NoteReading(row.reload)
 			}
 			if row.call != nil {
 				c.Finished(row.call)

@@ -49,8 +49,8 @@ type Options struct {
 // An Operator does what operators decide. It is safe for concurrent use.
 type Operator struct {
 	Options
-	reload    atomic.Pointer[FailedReload] // the last one, nil if it took effect
-	comparing sync.Mutex                   // held by CompareBills
+	reading   atomic.Pointer[Reading] // the last one
+	comparing sync.Mutex              // held by CompareBills
 }
 
 // New returns an operator.
@@ -65,9 +65,11 @@ func New(o Options) *Operator {
 		o.Opened = func(string) bool { return false }
 	}
 	made := &Operator{Options: o}
-	if o.Rollout != nil && o.Rollout.Refused() != nil {
-		made.NoteReload(o.Rollout.Refused())
+	var refused error
+	if o.Rollout != nil {
+		refused = o.Rollout.Refused()
 	}
+	made.NoteReading(refused)
 	return made
 }
 
