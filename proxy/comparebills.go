@@ -10,38 +10,32 @@ import (
 )
 
 // CompareBill reads a bill of a partner at both backends of the rollout, with the partner's key, which must be known,
-// and compares the answers as those to a read of the partner. took is how long each backend took. It is a
-// [operate.CompareBill].
-func (g *Gateway) CompareBill(
-	ctx context.Context, id partner.ID, bill string,
-) (result evidence.Comparison, took [2]time.Duration) {
-	result.Class = evidence.NoAnswer
+// and compares the answers as those to a read of the partner. It is a [operate.CompareBill].
+func (g *Gateway) CompareBill(ctx context.Context, id partner.ID, bill string) evidence.Comparison {
+	unread := evidence.Comparison{Class: evidence.NoAnswer}
 	as := rollout.Credentials{Partner: id}
 	s, p := g.ownRead(&as, bill)
 	if as.Key == "" {
-		return result, took
+		return unread
 	}
 	var reads [2]fetch
 	for i, upstream := range s.config.Rollout.Backends() {
 		target, call, request := s.composeRead(p, upstream)
 		if request == nil {
-			return result, took
+			return unread
 		}
 		call.Release()
 		read := s.fetch(target, p.id, nil, request)
 		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
 			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()
-			began := time.Now()
-			defer func() { took[i] = max(took[i], time.Since(began)) }()
 			return read(ctx, most)
 		}
 	}
 	now, most := time.Now(), int64(s.config.Limits.Reply)
 	first, _ := reads[evidence.Old](ctx, most) // after an error it is counted as unclear
-	result = g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
+	return g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
 		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first,
 		Other: reads[evidence.New], Again: reads[evidence.Old],
 	}, most)
-	return result, took
 }

@@ -115,8 +115,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/                     Overview
 //	/calls                Calls
 //	/calls/{key}          one call
-//	/partners             the board, or the table
-//	/partners/next        the next stages of several partners
+//	/partners             the table of partners
 //	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
 //	/partners/stop        the kill switch, /partners/resume its end
 //	/waves                the waves
@@ -141,7 +140,6 @@ func (c *Console) routes() map[string]handler {
 		maps.Copy(all, map[string]handler{
 			"GET /partners":                      c.partners,
 			"GET /partners/{partner}":            c.onePartner,
-			"GET,POST /partners/next":            c.moveChosen,
 			"GET,POST /partners/stop":            c.move("stop"),
 			"GET,POST /partners/resume":          c.move("resume"),
 			"GET,POST /partners/{partner}/next":  c.move("next"),

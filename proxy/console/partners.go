@@ -13,10 +13,9 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// A partnersPage is the data of the page partners: a board of the stages, or of many partners a table.
+// A partnersPage is the data of the page partners.
 type partnersPage struct {
 	operate.PartnerList
-	Board   bool
 	Stages  []rollout.Stage
 	Rulings []evidence.Ruling
 	Columns []partnerColumn
@@ -30,16 +29,6 @@ type partnersPage struct {
 	Done    string // what was changed just now: stop or resume
 }
 
-// Of returns the partners of a stage.
-func (p partnersPage) Of(stage rollout.Stage) (rows []operate.PartnerRow) {
-	for _, row := range p.Partners {
-		if row.Stage == stage {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 // To is the place of the last partner of the page.
 func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
 
@@ -50,7 +39,7 @@ type partnerColumn struct {
 }
 
 // partnerSorts are the columns of the table, in the order that an operator wants first.
-var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-last", "-calls"}
+var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-last"}
 
 // columnsOf returns the columns of a filter.
 func columnsOf(f url.Values) (columns []partnerColumn) {
@@ -69,13 +58,10 @@ func columnsOf(f url.Values) (columns []partnerColumn) {
 	return columns
 }
 
-// boardMost is how many partners the board shows at most: with more, an operator finds nothing on it.
-const boardMost = 50
-
 // partnersOnPage is the number of partners of one page of the table.
 const partnersOnPage = 100
 
-// partners shows the board, or the table.
+// partners shows a page of the table.
 func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.Operator
 	q := r.URL.Query()
@@ -109,7 +95,7 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 		page.Problem = err.Error()
 		return answer{page: "partners", data: page, status: statusOf(err)}, nil
 	}
-	if page.Board = page.All <= boardMost; page.Next != 0 {
+	if page.Next != 0 {
 		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
 	}
 	return show("partners", page)
@@ -122,7 +108,6 @@ type partnerPage struct {
 	Row     operate.PartnerRow
 	Status  operate.Status
 	Report  operate.Report
-	Hours   partnerHours
 	History []operate.Change
 	Done    string // what was changed just now: next, set or unset
 }
@@ -147,11 +132,6 @@ func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
 		page.Report, err = ask(r, o.Evidence, ref) // list has the next stage
-	}
-	if err == nil {
-		var hours operate.Hours
-		hours, err = ask(r, o.Hours, ref)
-		page.Hours = hoursOf(hours)
 	}
 	if err == nil {
 		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})

@@ -10,14 +10,11 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/store"
 )
 
 // A CompareBill reads a bill of a partner at both backends, compares the answers and counts the result, as those of a
-// compared read. took is how long each backend took; both are 0 if it was not read.
-type CompareBill func(
-	ctx context.Context, id partner.ID, bill string,
-) (result evidence.Comparison, took [2]time.Duration)
+// compared read.
+type CompareBill func(ctx context.Context, id partner.ID, bill string) evidence.Comparison
 
 // BillsToCompare are bills of a partner.
 type BillsToCompare struct {
@@ -52,12 +49,10 @@ const (
 	compareWithin = 3 * time.Second // after which an answer is given
 	compareFields = 10
 	refusedBills  = "refused" // the class of bills whose reads both backends refused
-	compareFew    = 5         // after so many bills their times are compared with those of the partners' calls
 )
 
 // CompareBills compares bills of a partner at both backends now, for some seconds. It sends nothing but reads, one bill
-// after another, and one answer at a time on a gateway. It stops if a backend slows down: its breaker is open, or the
-// reads take longer on average than 99 % of the partners' calls in the last hours.
+// after another, and one answer at a time on a gateway. It stops if the breaker of a backend is open.
 func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
 	bills := strings.Split(strings.TrimSpace(b.IDs), "\n")
 	id, err := o.named(ctx, b.Partner)
@@ -80,28 +75,24 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		return c, conflict("Nothing was read: this gateway compares bills for another request now. Try again.")
 	}
 	defer o.comparing.Unlock()
-	var usual [2]store.Sums
-	if o.Store != nil {
-		usual, err = o.Store.BackendSums(ctx, o.Now().Add(-time.Hour).Truncate(time.Hour))
-	}
-	if err != nil {
-		return c, err
-	}
 	c.Who, c.Left, c.Bills = o.who(id), len(bills), map[string]int{}
 	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
 	defer tick.Stop()
-	var took [2]time.Duration
-	for began, n := o.Now(), 0; n < len(bills); n++ {
-		over := o.Now().Sub(began) >= compareWithin
-		if c.Stopped = o.slow(usual, took, n, over || n >= compareFew); c.Stopped != "" || over {
+	began := o.Now()
+	for _, bill := range bills {
+		for _, upstream := range o.Rollout.Settings().Backends {
+			if o.Opened(upstream) {
+				c.Stopped = fmt.Sprintf("the breaker of %s is open", upstream)
+			}
+		}
+		if c.Stopped != "" || o.Now().Sub(began) >= compareWithin {
 			break
 		}
-		bill := strings.TrimSpace(bills[n])
-		result, times := o.CompareBill(ctx, id, bill)
+		bill = strings.TrimSpace(bill)
+		result := o.CompareBill(ctx, id, bill)
 		if ctx.Err() != nil { // this one was not counted
 			break
 		}
-		took[0], took[1] = took[0]+times[0], took[1]+times[1]
 		c.add(result, bill)
 		c.Left--
 		select {
@@ -110,21 +101,6 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		}
 	}
 	return c, nil
-}
-
-// slow is why no more bills are read: n were read, and took so long at each backend. With timed their times count.
-func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int, timed bool) string {
-	for i, upstream := range o.Rollout.Settings().Backends {
-		mean := took[i] / time.Duration(max(n, 1))
-		switch bound := usual[i].P99(); {
-		case o.Opened(upstream):
-			return fmt.Sprintf("the breaker of %s is open", upstream)
-		case timed && bound > 0 && mean > bound:
-			return fmt.Sprintf("a read at %s takes %s, and 99 %% of the partners' calls there took at most %s", upstream,
-				mean.Round(time.Millisecond), bound)
-		}
-	}
-	return ""
 }
 
 // add adds the comparison of a bill.

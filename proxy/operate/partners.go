@@ -55,7 +55,6 @@ func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
 type Traffic struct {
 	Since *time.Time `json:"since,omitempty"` // since when the evidence is counted
 	Last  *time.Time `json:"last,omitempty"`  // the last call that was counted, to some seconds
-	Calls int        `json:"calls"`           // in the last 24 hours, at both backends: in this hour and the 23 before
 	Bills int        `json:"bills"`           // that were created in the last day
 	AtNew int        `json:"at_new"`          // of these, at the new backend
 }
@@ -94,7 +93,6 @@ var partnerColumns = map[string]func(a, b PartnerRow) int{
 		}
 		return r.Traffic.Last.Unix()
 	}),
-	"calls": ascending(func(r PartnerRow) int { return r.Traffic.Calls }),
 }
 
 // ascending orders partners by a key.
@@ -153,37 +151,15 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
 			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
 	})
-	byCalls := strings.TrimPrefix(q.Sort, "-") == "calls"
-	if byCalls {
-		err = o.countCalls(ctx, rows)
-	}
 	slices.SortFunc(rows, order)
 	answer.Number = len(rows)
 	rows = rows[min(q.After, len(rows)):]
 	if len(rows) > limit {
 		rows, answer.Next = rows[:limit], q.After+limit
 	}
-	if answer.Partners = rows; !byCalls { // of this page alone: all partners can have many hours
-		err = o.countCalls(ctx, rows)
-	}
-	return answer, err
+	answer.Partners = rows
+	return answer, nil
 }
-
-// countCalls sets the calls of partners in the last 24 hours.
-func (o *Operator) countCalls(ctx context.Context, rows []PartnerRow) error {
-	ids := make([]partner.ID, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	calls, err := o.Store.HoursIn(ctx, ids, o.hour().Add(-23*time.Hour))
-	for i, row := range rows {
-		rows[i].Traffic.Calls = calls[row.ID]
-	}
-	return err
-}
-
-// hour returns the start of this hour.
-func (o *Operator) hour() time.Time { return o.Now().Truncate(time.Hour) }
 
 // partnerRows returns one partner, or all for "". What is known of them is read once for all of them.
 func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerRow, error) {
@@ -225,24 +201,4 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-// HoursShown is how many hours [Operator.Hours] returns.
-const HoursShown = 48
-
-// Hours are the calls of a partner in the last hours, by backend.
-type Hours struct {
-	Since time.Time    // the start of the first hour
-	Hours []store.Hour // without those that have no call
-}
-
-// Hours returns the hours of one partner.
-func (o *Operator) Hours(ctx context.Context, p PartnerRef) (answer Hours, err error) {
-	only, err := p.one(ctx, o)
-	if err != nil {
-		return answer, err
-	}
-	answer.Since = o.hour().Add((1 - HoursShown) * time.Hour)
-	answer.Hours, err = o.Store.HoursOf(ctx, only, answer.Since)
-	return answer, err
 }
