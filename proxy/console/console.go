@@ -98,7 +98,6 @@ func New(o Options) (*Console, error) {
 			c.site.Handle(route)
 		}
 	}
-	c.site.Handle(pages.Route{Pattern: "GET /table/openapi/{form}", Serve: c.tableFile})
 	return c, nil
 }
 
@@ -125,7 +124,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
 //	/playground           Playground; ?operation, message and direction choose the example
-//	/table                Table; /table/openapi/{form} is a file
+//	/table                Table
 //	/sign-in, /sign-out   sessions, by package pages
 //	/static/…             style and scripts, by package pages
 func (c *Console) routes() map[string]handler {

@@ -25,13 +25,9 @@ var namelessPosts = []string{
 	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/notify/test", "/-/reload",
 }
 
-// needsOperator reports whether a request may change something, or takes a profile.
+// needsOperator reports whether a request may change something.
 func needsOperator(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return strings.HasPrefix(r.URL.Path, profilesPath)
-	}
-	return true
+	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
 // requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of

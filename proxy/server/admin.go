@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -31,10 +30,8 @@ func (s *Server) startAdmin(c *config.Config) (err error) {
 	}
 	s.logWarnings(c)
 	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
-	ended, end := context.WithCancel(context.Background())
 	s.admin = adminRoutes{
 		tokens: s.tokens, metrics: s.metricsHandler(), ready: s.ready, reload: reload,
-		profiles: profiles(ended),
 	}
 	s.serveAdmin()
 	s.adminServer = http.Server{
@@ -46,7 +43,6 @@ func (s *Server) startAdmin(c *config.Config) (err error) {
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: s.errors.logger(),
 	}
-	s.adminServer.RegisterOnShutdown(end)
 	serving := s.adminListener
 	if c.Admin.TLS != nil {
 		s.adminTLS.Store(c.Admin.TLS)
@@ -118,10 +114,10 @@ func (s *Server) serveAdmin() {
 
 // adminRoutes are the handlers of the admin listener. operator and pages are nil while the gateway starts.
 type adminRoutes struct {
-	tokens                             *tokens
-	metrics, profiles, operator, pages http.Handler
-	ready                              func() []check
-	reload                             func(by string) error // its error is in the response
+	tokens                   *tokens
+	metrics, operator, pages http.Handler
+	ready                    func() []check
+	reload                   func(by string) error // its error is in the response
 }
 
 // router returns the routes. If the config has a token, every path but /-/healthy and /-/ready requires one.
@@ -135,7 +131,6 @@ func (a adminRoutes) router() *mux.Router {
 	} else {
 		r.NotFoundHandler = http.HandlerFunc(starting)
 	}
-	guarded(r.PathPrefix(profilesPath).Methods(http.MethodGet), a.profiles)
 	guarded(r.Path("/metrics").Methods(http.MethodGet), a.metrics)
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "healthy")
@@ -187,7 +182,7 @@ var operatorPaths = []string{"/rollout", "/callbacks", "/notify", "/store", "/au
 // commands know such a section by the plain answer.
 func isAdminPath(path string) bool {
 	below := func(prefix string) bool { return strings.HasPrefix(path, prefix) }
-	return path == "/metrics" || below("/-/") || below("/debug/") || slices.ContainsFunc(operatorPaths, below)
+	return path == "/metrics" || below("/-/") || slices.ContainsFunc(operatorPaths, below)
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {
