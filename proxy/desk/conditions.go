@@ -100,7 +100,8 @@ func rightAmount(w *window) (string, []int) {
 // states are the states of an order at the partner that agree with the state of its bill.
 var states = map[string]string{"W": "waiting", "F": "paid", "C": "refunded", "D": "withdrawn"}
 
-// agrees: at the end the partner's state of each order is that of its bill.
+// agrees: at the end the partner's state of each order is that of a bill of it; that of a destroyed one only if it has
+// no other.
 func agrees(w *window) (string, []int) {
 	for _, w.order = range []string{"a", "b"} {
 		last := w.last()
@@ -108,8 +109,15 @@ func agrees(w *window) (string, []int) {
 			continue
 		}
 		want := []string{"new", "unknown"}
-		for _, state := range w.book() {
-			want = []string{states[state]}
+		book := slices.Sorted(maps.Values(w.book()))
+		if open := slices.DeleteFunc(slices.Clone(book), func(state string) bool { return state == "D" }); len(open) > 0 {
+			book = open
+		}
+		if len(book) > 0 {
+			want = nil
+		}
+		for _, state := range slices.Compact(book) {
+			want = append(want, states[state])
 		}
 		if !slices.Contains(want, last.Hook.State) {
 			return fmt.Sprintf("the order is %q at the partner, but %s by the service's book",
