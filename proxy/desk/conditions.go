@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +20,6 @@ var conditions = map[string]condition{
 	"amount":               rightAmount,
 	"agrees":               agrees,
 	"hash":                 rightHash,
-	"shape":                rightShape,
 	"pace":                 pace,
 	"retry-after":          retryAfter,
 	"sent":                 sent,
@@ -132,33 +130,6 @@ func rightHash(w *window) (string, []int) {
 	wrong := slices.DeleteFunc(w.calls(w.args[0]), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
 	if len(wrong) > 1 {
 		return "the hash was wrong at the second attempt, too; expected the hash of " + wrong[1].Call.HashText, numbers(wrong)
-	}
-	return "", nil
-}
-
-// inputs are the fields of a create in each form, without "_" and in lower case.
-var inputs = map[string][]string{
-	"v2": strings.Fields("billid sendtype billissuer productname price supplyprice tax membername phone message expiredt " +
-		"hash callbackurl pageredirecturl"),
-	"legacy": strings.Fields("billid billissuer hash productnm message membernm phone price expiredt callbackurl"),
-}
-
-// rightShape: creates have the documented fields, types and content type.
-func rightShape(w *window) (string, []int) {
-	for _, r := range w.calls("bill.create") {
-		_, bill := field(r.Call.Request, "bill")
-		for name := range parse(bill) {
-			if !slices.Contains(inputs[r.Call.Form], plain(name)) {
-				return fmt.Sprintf("bill.%s is not a field of the interface", name), []int{r.N}
-			}
-		}
-		_, price := field(r.Call.Request, "price")
-		switch text := bytes.HasPrefix(price, []byte(`"`)); {
-		case !strings.HasPrefix(r.Call.ContentType, "application/json"):
-			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.ContentType), []int{r.N}
-		case text != (r.Call.Form == "legacy"):
-			return "the price has the wrong type: legacy has text, v2 a number", []int{r.N}
-		}
 	}
 	return "", nil
 }

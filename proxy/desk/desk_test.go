@@ -160,7 +160,7 @@ func TestCasesAreComplete(t *testing.T) {
 			if at == 0 || at >= len(args) {
 				continue
 			}
-			if d, _ := (Plan{speed: 1, React: 1}).duration(args[at]); d <= 0 {
+			if d, _ := (Plan{speed: 1}).duration(args[at]); d <= 0 {
 				t.Errorf("case %s: %s: expected a duration", c.ID, text)
 			}
 		}
@@ -176,7 +176,7 @@ func TestParsePlanRefuses(t *testing.T) {
 		"{form: v2, api_key: k, reconcile: 1h}":     "at most 20m for reconcile",
 		"{form: v2, api_key: k, no_such_key: 1}":    "no_such_key",
 		"{form: v2, api_key: k, practice: true}":    "practice",
-		"{form: legacy, api_key: k, timeout: -1s}":  "timeout, reconcile, react: expected times above zero",
+		"{form: legacy, api_key: k, timeout: -1s}":  "timeout, reconcile: expected times above zero",
 	} {
 		fails(t, want, text)(ParsePlan([]byte(text)))
 	}
