@@ -19,39 +19,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-const consoleTokens = ", tokens: [{name: anna, token: of-anna, may: operate}, {name: wall, token: of-wall, may: read}]"
-
-// A partner moves one stage without a reason against it, and one against a reason, which the visitor must confirm. The history has the name
-// of the token.
-func TestPartnersAreMovedInABrowser(t *testing.T) {
-	t.Parallel()
-	p, s := browser.NewTab(t), startSite(t, consoleTokens)
-	p.Use(browser.Looks[0])
-	signIn(p, s.admin+"/partners?partner="+string(partner.Of(clinicKey)), "of-anna")
-	p.Wait("the page that was asked for", fmt.Sprintf(`location.pathname === "/partners/%s"`, partner.Of(clinicKey)))
-	sees(p, "Nothing blocks it.")
-	click(p, "Next stage…")
-	sees(p, "old → shadow")
-	click(p, "Move to this stage")
-	sees(p, "The stage was changed.")
-	click(p, "Next stage…")
-	sees(p, "shadow → canary 10 %")
-	sees(p, "Reasons against it")
-	p.Picture("partner-next-blocked")
-	p.Do("confirming without the box", chromedp.Click(chromedp.CSS("main form button.danger")))
-	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
-		t.Error("the change was sent without the confirmation")
-	}
-	p.Do("the box", chromedp.Click(chromedp.CSS("input[name=force][value=verdict]")))
-	click(p, "Move to this stage")
-	sees(p, "The stage was changed.")
-	sees(p, "canary 10 %")
-	sees(p, "forced")
-	p.Open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
-	equal(t, browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)), "anna canary 10 % forced verdict; anna shadow", "the history")
-	p.Quiet("partners")
-}
-
 type noUpstreams struct{}
 
 func (noUpstreams) Upstreams() []proxy.UpstreamStatus { return nil }
