@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 )
 
 // auditAdmin is an admin listener whose audit log has n entries with the revisions 1 to n. It fails at the call with the number failAt.
@@ -51,14 +49,10 @@ func TestAuditExportHasAllPages(t *testing.T) {
 		failAt, exit, rows int
 		calls              int
 	}{
-		{"--format jsonl", 0, exitOK, n, 3},
 		{"--json", 0, exitOK, n, 3},
-		{"--format csv", 0, exitOK, 1 + n, 3},
-		{"--format csv --after 20000", 0, exitOK, 1 + 3, 1},
-		{"--format csv --after 20003", 0, exitOK, 1, 1},
-		{"--format jsonl --after 20003", 0, exitOK, 0, 1},
-		{"--format jsonl --after 3", 0, exitOK, 2 * page, 3}, // the last page is full, and may not be the last
-		{"--format jsonl", 2, exitError, page, 2},
+		{"--json --after 20003", 0, exitOK, 0, 1},
+		{"--json --after 3", 0, exitOK, 2 * page, 3}, // the last page is full, and may not be the last
+		{"--json", 2, exitError, page, 2},
 	} {
 		url, queries := auditAdmin(t, n, c.failAt)
 		code, out, errs := runCommand(t, true, append(strings.Fields("audit "+c.flags), "--admin", url)...)
@@ -71,7 +65,7 @@ func TestAuditExportHasAllPages(t *testing.T) {
 		}
 	}
 	url, queries := auditAdmin(t, n, 0)
-	_, _, errs := runCommand(t, false, "audit", "--format", "jsonl", "--partner", "6e2b0f4cd1aa", "--since", "2026-11-21T09:00:00+09:00", "--admin", url)
+	_, _, errs := runCommand(t, false, "audit", "--json", "--partner", "6e2b0f4cd1aa", "--since", "2026-11-21T09:00:00+09:00", "--admin", url)
 	equal(t, errs, "", "progress without a terminal")
 	equal(t, strings.Join(*queries, "\n"), strings.ReplaceAll("limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\n"+
 		"after=10000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\nafter=20000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S",
@@ -81,28 +75,4 @@ func TestAuditExportHasAllPages(t *testing.T) {
 	equal(t, fmt.Sprint(strings.Count(out, "\n"), *queries), "101 [limit=100]", "a table")
 	_, out, _ = runCommand(t, false, "audit", "--json", "--limit", "2", "--admin", url)
 	equal(t, regexp.MustCompile(`,.*`).ReplaceAllString(out, ""), "{\"revision\":20002\n{\"revision\":20003\n", "the last two")
-}
-
-// No cell of the CSV is a formula for a spreadsheet, and every entry is one line.
-func TestAuditCSVHasNoFormula(t *testing.T) {
-	t.Parallel()
-	ten := 10
-	shown := map[string]string{
-		"": "", "anna": "anna", "a=b": "a=b", "=1+1": "'=1+1", "+82": "'+82", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "＝1": "'＝1",
-		"\t=1": `'"\t=1"`, "\r=1": `'"\r=1"`, "a\nb": `"a\nb"`, `a,"b"`: `a,"b"`, "하나 의원": "하나 의원",
-	}
-	at := time.Date(2026, 11, 21, 9, 0, 0, 5e6, time.FixedZone("", 9*3600))
-	for text, want := range shown {
-		var out strings.Builder
-		must(t, showCSV(&out, true, []operate.Change{{
-			Revision: 7, At: at, By: text, Action: "stage", Partner: text, Name: text, Subject: text, From: text,
-			To: "canary", ToPercent: &ten, Forced: true, Overridden: []rollout.ReasonKind{"verdict", "settling"},
-		}}))
-		equal(t, strings.Count(out.String(), "\n"), 2, "lines")
-		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
-		must(t, err)
-		row := []string{"7", "2026-11-21T09:00:00.005+09:00", want, "stage", want, want, want, want, "canary 10 %", "true", "verdict,settling"}
-		equal(t, strings.Join(rows[0], " "), "revision at by action partner name subject from to forced overridden")
-		equal(t, strings.Join(rows[1], "|"), strings.Join(row, "|"), text)
-	}
 }

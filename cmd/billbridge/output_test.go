@@ -125,7 +125,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks missing", "callbacks missing --json",
 		"callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
 		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status --limit 1", "rollout status --limit 1 --json", "rollout report", "rollout report --format markdown",
-		"rollout report --format json", "rollout report --format html", "audit", "audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout set --default --stage default --by x",
+		"rollout report --format json", "rollout report --format html", "audit", "audit --json", "rollout set --default --stage new --by x", "rollout set --default --stage default --by x",
 		"rollout stop --by x", "rollout resume --by x", "rollout begin --by x", "rollout moved old --by x", "rollout restored --by x", "rollout reset --all --by x",
 		"bills read A --assign old --by x --partner " + ref,
 		"store clock", "store clock --confirm --by x",

@@ -217,9 +217,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		if n.Compared++; c.Bulk {
-			n.Bulk++
-		}
+		n.Compared++
 		if c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}
