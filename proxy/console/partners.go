@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,7 +17,6 @@ type partnersPage struct {
 	operate.PartnerList
 	Stages  []rollout.Stage
 	Rulings []evidence.Ruling
-	Columns []partnerColumn
 	Filter  url.Values
 	From    int            // the place of the first partner of the page
 	More    string         // the query of the next page; "" if this is the last one
@@ -31,32 +29,6 @@ type partnersPage struct {
 
 // To is the place of the last partner of the page.
 func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
-
-// A partnerColumn is a column of the table.
-type partnerColumn struct {
-	Name, Query string // the query sorts by it
-	Order       string // as aria-sort has it; "" if the table is sorted by another column
-}
-
-// partnerSorts are the columns of the table, in the order that an operator wants first.
-var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-last"}
-
-// columnsOf returns the columns of a filter.
-func columnsOf(f url.Values) (columns []partnerColumn) {
-	current := cmp.Or(f.Get("sort"), "name")
-	for _, sort := range partnerSorts {
-		column := partnerColumn{Name: strings.TrimPrefix(sort, "-")}
-		if name, descending := strings.CutPrefix(current, "-"); name == column.Name {
-			column.Order, sort = "ascending", "-"+name
-			if descending {
-				column.Order, sort = "descending", name
-			}
-		}
-		column.Query = changed(f, "sort", sort, "after", "")
-		columns = append(columns, column)
-	}
-	return columns
-}
 
 // partnersOnPage is the number of partners of one page of the table.
 const partnersOnPage = 100
@@ -77,12 +49,12 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 		}
 		page.Find, page.Problem = find, err.Error()
 	}
-	for _, key := range []string{"stage", "verdict", "ready", "sort", "after"} {
+	for _, key := range []string{"stage", "verdict", "ready", "after"} {
 		page.Filter.Set(key, strings.TrimSpace(q.Get(key)))
 	}
 	query := operate.PartnerQuery{Limit: operate.AtMost(partnersOnPage)}
 	err := operate.Decode(without(page.Filter), &query)
-	page.Columns, page.From = columnsOf(page.Filter), query.After+1
+	page.From = query.After + 1
 	// A limit of one: of the status the page needs what is true for all partners.
 	status, failed := ask(r, o.Status, operate.Page{Limit: operate.AtMost(1)})
 	if page.Status = status; err == nil {

@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,13 +13,12 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A PartnerQuery selects partners, and sorts them.
+// A PartnerQuery selects partners. They are sorted by their names.
 type PartnerQuery struct {
 	PartnerRef
 	Stage   rollout.Stage   `json:"stage,omitzero"`
 	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
 	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
-	Sort    string          `json:"sort,omitzero"`         // a column; with - before it, the highest first
 	After   int             `json:"after,omitzero,string"` // the next of the page before
 	Limit
 }
@@ -80,26 +78,6 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 	t.AtNew += bills[evidence.New]
 }
 
-// partnerColumns are the columns that partners can be sorted by.
-var partnerColumns = map[string]func(a, b PartnerRow) int{
-	"name":    byName,
-	"stage":   func(a, b PartnerRow) int { return order(a.position(), b.position()) },
-	"share":   ascending(func(r PartnerRow) int { return r.Traffic.Share() }),
-	"verdict": ascending(func(r PartnerRow) evidence.Ruling { return r.Step.Ruling }),
-	"waits":   ascending(func(r PartnerRow) string { return rollout.JoinKinds(r.Step.Kinds()) }),
-	"last": ascending(func(r PartnerRow) int64 {
-		if r.Traffic.Last == nil {
-			return 0
-		}
-		return r.Traffic.Last.Unix()
-	}),
-}
-
-// ascending orders partners by a key.
-func ascending[K cmp.Ordered](key func(PartnerRow) K) func(a, b PartnerRow) int {
-	return func(a, b PartnerRow) int { return cmp.Compare(key(a), key(b)) }
-}
-
 // byName orders partners: those with a name first.
 func byName(a, b PartnerRow) int {
 	if (a.Name == "") != (b.Name == "") {
@@ -108,27 +86,10 @@ func byName(a, b PartnerRow) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
 }
 
-// order returns the order of a query: by name what is equal in the column.
-func (q PartnerQuery) order() (func(a, b PartnerRow) int, error) {
-	column, descending := strings.CutPrefix(cmp.Or(q.Sort, "name"), "-")
-	by := partnerColumns[column]
-	if by == nil {
-		return nil, badRequest("sort must be one of %s, with - before it for the highest first, but is %q",
-			strings.Join(slices.Sorted(maps.Keys(partnerColumns)), ", "), q.Sort)
-	}
-	return func(a, b PartnerRow) int {
-		if descending {
-			return cmp.Or(by(b, a), byName(a, b))
-		}
-		return cmp.Or(by(a, b), byName(a, b))
-	}, nil
-}
-
 // Partners returns a page of the partners, each with its traffic and its next stage.
 func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
-	order, err := q.order()
-	limit, wrong := q.get()
-	switch err := cmp.Or(err, wrong, o.needStore()); {
+	limit, err := q.get()
+	switch err := cmp.Or(err, o.needStore()); {
 	case err != nil:
 		return answer, err
 	case q.Stage != "" && !slices.Contains(rollout.Stages, q.Stage):
@@ -151,7 +112,7 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
 			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
 	})
-	slices.SortFunc(rows, order)
+	slices.SortFunc(rows, byName)
 	answer.Number = len(rows)
 	rows = rows[min(q.After, len(rows)):]
 	if len(rows) > limit {
