@@ -21,7 +21,6 @@ type overviewPage struct {
 	Attention []attention
 	Since     time.Time // when counting began, if that is less than an hour ago; else zero
 	Total     summary
-	Chart     chart
 	Outcomes  []outcome // that are counted apart
 	Rows      []summary
 	Upstreams []proxy.UpstreamStatus
@@ -49,7 +48,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 		Store: c.storeKind(), File: c.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.Now())
-	page.Chart, page.Outcomes = chartOf(&page.Total), outcomes[1:]
+	page.Outcomes = outcomes[1:]
 	if since := c.window.since; c.Now().Sub(since) < minutes*time.Minute {
 		page.Since = since
 	}
