@@ -234,12 +234,6 @@ func (x *exchange) countCall(succeeded bool) {
 	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
 	if x.sent.called && answered && x.out.status != statusGone {
 		end.Code = x.codeLabel()
-		// Any other refusal is an answer.
-		end.Failed = x.sent.failed != nil || x.out.status >= http.StatusInternalServerError ||
-			x.call.Means(translate.Unavailable)
-		if x.sent.left() {
-			end.Took = x.sent.took
-		}
 	}
 	if succeeded {
 		for _, field := range x.call.Report.Mismatched {

@@ -18,14 +18,13 @@ import (
 const exitDeskUsage = 64
 
 type deskCommand struct {
-	Cases    bool     `help:"List the cases, and run none."`
-	Plan     string   `placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
-	Hook     string   `placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
-	Listen   string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
-	Case     []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
-	Attempts int      `default:"1" placeholder:"N" help:"The attempts at a case that does not pass (${default})."`
-	JUnit    string   `name:"junit" placeholder:"FILE" help:"Write the results as JUnit XML."`
-	Report   string   `placeholder:"FILE" help:"Write the results as one HTML page."`
+	Cases  bool     `help:"List the cases, and run none."`
+	Plan   string   `placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
+	Hook   string   `placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
+	Listen string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
+	Case   []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
+	JUnit  string   `name:"junit" placeholder:"FILE" help:"Write the results as JUnit XML."`
+	Report string   `placeholder:"FILE" help:"Write the results as one HTML page."`
 }
 
 // Run runs the plan, or lists the cases.
@@ -55,7 +54,7 @@ func (c *deskCommand) Run(ctx context.Context, s system) error {
 	defer func() { _ = server.Close() }()
 	printf(s.err, "The partner's base URL is http://%s.\n", listener.Addr())
 	res, err := desk.Run(ctx, desk.Config{
-		Plan: plan, Hook: c.Hook, Attempts: c.Attempts,
+		Plan: plan, Hook: c.Hook,
 		Mount: func(h http.Handler) {
 			server.Handler = h
 			go func() { _ = server.Serve(listener) }()
@@ -74,7 +73,7 @@ func (c *deskCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	counts := map[string]int{}
-	for _, v := range desk.Last(res.Verdicts) {
+	for _, v := range res.Verdicts {
 		counts[v.Result]++
 	}
 	_ = show(s.out, "desk outcome", struct {

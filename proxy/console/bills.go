@@ -3,9 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"billbridge/proxy"
@@ -27,23 +25,12 @@ type billsPage struct {
 	Resolved  []operate.BillLine // writes whose outcome a read has resolved: of the bill, or the last ones
 	Doubled   []operate.BillLine // bills that both backends have: the bill, or all
 	Callbacks []operate.Callback // of the bill
-	States    []knownState       // of the bill, the newest first
 	Calls     []*call            // of the bill, as far as the console keeps them
 
 	HasCallbacks bool
 	Read         *operate.Bill // what a read showed just now
 	NotAsked     bool          // the read was not possible: the key of the partner is not known
 }
-
-// A knownState is a state of a bill that a read has shown or a callback has reported.
-type knownState struct {
-	At                       time.Time
-	Partner, State, Upstream string
-	Callback                 string // the id of the callback; "" for a read
-}
-
-// callbacksRead is how many callbacks of a bill are read for its state, the newest first.
-const callbacksRead = 5
 
 // ofOneBill is the most calls of a bill that the page shows.
 const ofOneBill = 100
@@ -72,9 +59,6 @@ func (c *Console) readBill(r *http.Request) (a answer, err error) {
 	}
 	if page.Problem == "" {
 		page.Read, page.NotAsked = &read, read.ReadAs == nil
-		for _, b := range read.Backends {
-			page.learn(knownState{c.Now(), c.partnerID(page.Partner), b.State, b.Upstream, ""})
-		}
 	}
 	return c.showBills(r, page)
 }
@@ -137,11 +121,6 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	if page.Ledger = list(operate.BillFilter{}).Bills; err != nil {
 		return err
 	}
-	for _, b := range page.Unknown {
-		if w := b.Write; w != nil && w.ReadAt != nil {
-			page.learn(knownState{At: *w.ReadAt, Partner: b.Partner, State: w.State, Upstream: w.Upstream})
-		}
-	}
 	page.Calls, _ = c.ring.list(func(f *proxy.Finished) bool {
 		return f.Bill == page.Bill && (digits == "" || f.Partner != "" && strings.HasPrefix(digits, string(f.Partner)))
 	}, 0, ofOneBill)
@@ -156,26 +135,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 		return err
 	}
 	page.Callbacks = callbacks.Callbacks
-	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
-		one, err := ask(r, c.Operator.Callback, operate.CallbackRef{ID: listed.ID})
-		if _, removed := problemOf(err, operate.NotFound); removed { // after it was listed
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		page.learn(knownState{one.Received, one.Partner, one.Says, one.Upstream, one.ID})
-	}
 	return nil
-}
-
-// learn adds a state, if there is one.
-func (p *billsPage) learn(s knownState) {
-	if s.State == "" {
-		return
-	}
-	p.States = append(p.States, s)
-	slices.SortStableFunc(p.States, func(a, b knownState) int { return b.At.Compare(a.At) })
 }
 
 // Owners are the partners of the bill, for the button that reads it.

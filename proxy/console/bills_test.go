@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,46 +28,6 @@ func (s *stored) unknown(key, bill, request string) {
 		})
 	}
 	must(s.t, err)
-}
-
-// What callbacks report about a bill counts like what reads show, with its time and its source. A state that does not look like one is not shown.
-func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
-	t.Parallel()
-	s := newStored(t)
-	s.unknown("one", "B1", "r1") // its read showed no state
-	body := s.page("/bills?bill=B1")
-	s.has("the bill", body, "No callback and no read of an operator has reported a state")
-	for i, state := range []string{"F", "C", "01012345678"} {
-		at := s.now.Add(time.Duration(i-5) * time.Minute)
-		fresh, _, err := s.store.Accept(t.Context(), store.Callback{
-			ID: "cb_" + strings.Repeat(strconv.Itoa(i), 32), Address: "a", Upstream: "old", Partner: partner.Of("one"), Bill: "B1", Form: "v2", URL: "http://127.0.0.1:1/paid",
-			Order: "o", Digest: [32]byte{byte(i)}, Body: []byte(`{"apiKey":"one","billId":"B1","apprState":"` + state + `"}`), Received: at,
-		}, time.Minute)
-		if err != nil || !fresh {
-			t.Fatal(fresh, err)
-		}
-	}
-	s.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, _ string) (rollout.BackendBill, rollout.Credentials) {
-		as.Key = "one"
-		if upstream == "new" {
-			return rollout.BackendBill{Upstream: upstream, Result: "no such bill", Code: "BILL_003"}, as
-		}
-		return rollout.BackendBill{Upstream: upstream, Result: "has it", State: "W", Code: "0000"}, as
-	}
-	_, body = post(t, s, "/bills/read", url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode())
-	_, table, _ := strings.Cut(body, `id="states"`)
-	table, _, _ = strings.Cut(table, "</section>")
-	var rows []string
-	for _, row := range regexp.MustCompile(`(?s)<time datetime="([^"]+)".*?<code>(\w+)</code> (\S+)</span>.*?<td[^>]+>(?:<a id="[^"]+" href="([^"]+)">)?(callback|read)`).FindAllStringSubmatch(table, -1) {
-		rows = append(rows, strings.Join(row[1:], " "))
-	}
-	when := func(d time.Duration) string { return s.now.Add(d).Local().Format(time.RFC3339) }
-	want := []string{
-		when(0) + " W (unpaid)  read",
-		when(-4*time.Minute) + " C (cancelled) /deliveries/cb_" + strings.Repeat("1", 32) + " callback",
-		when(-5*time.Minute) + " F (paid) /deliveries/cb_" + strings.Repeat("0", 32) + " callback",
-	}
-	equal(t, rows, want, table)
 }
 
 // A read of a bill shows the answers of both backends. If the key of the partner is not known, the page says so.

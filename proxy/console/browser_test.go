@@ -45,7 +45,6 @@ var pages = []page{
 	{"bills", at("/bills")},
 	{"bill", func(s *site) string { return s.linkOn("/bills", "/bills?bill=") }},
 	{"bill-none", at("/bills?bill=NONE")},
-	{"config", at("/config")},
 	{"playground", at("/playground?operation=bill.create&direction=legacy+v2")},
 	{"playground-reply", at("/playground?operation=bill.create&message=reply&direction=legacy+v2")},
 	{"table", at("/table")},
@@ -173,12 +172,5 @@ func TestListsInABrowser(t *testing.T) {
 	s.send("legacy", "cancel", clinicKey, "FIRST")
 	p.Wait("the cancel", has("bill.cancel"))
 	stays("bills", id)
-
-	p.Open(s.admin + "/config")
-	p.Do("a mark and the focus", mark, chromedp.Evaluate[chromedp.Void](`void (window.before = document.querySelector("[aria-labelledby=reading] time").textContent, document.getElementById("reload").focus())`))
-	p.Wait("another second", `Date.now() - Date.parse(window.before) > 1500`)
-	s.post("/-/reload")
-	p.Wait("the reload", `document.querySelector("[aria-labelledby=reading] time").textContent !== window.before`)
-	stays("config", "reload")
 	p.Quiet("lists")
 }

@@ -17,7 +17,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -32,7 +31,6 @@ type Options struct {
 	Operator *operate.Operator // if nil, there are neither rollout nor callbacks
 	Ready    func() []Problem  // what is not ready; may be nil
 
-	Reload func(by string) error // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
 	Access pages.Access          // if nil, there are no tokens, and every visitor may operate
 	Now    func() time.Time      // if nil, time.Now
@@ -57,8 +55,6 @@ type Console struct {
 	texts  texts
 	trying chan struct{}  // holds one while the playground works
 	zone   *time.Location // of times in browsers without scripts
-
-	lastReading atomic.Pointer[reading]
 }
 
 // New returns a console.
@@ -73,13 +69,12 @@ func New(o Options) (*Console, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Operator == nil {
-		o.Operator = operate.New(operate.Options{Config: o.Config})
+		o.Operator = operate.New(operate.Options{Config: o.Config, Now: o.Now})
 	}
 	c := &Console{
 		Options: o, zone: time.Local,
 		ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
 	}
-	c.Reloaded(nil)
 	var err error
 	if c.texts, err = readTexts(); err != nil {
 		return nil, err
@@ -103,7 +98,6 @@ func New(o Options) (*Console, error) {
 			c.site.Handle(route)
 		}
 	}
-	c.site.Handle(pages.Route{Pattern: "GET /table/openapi/{form}", Serve: c.tableFile})
 	return c, nil
 }
 
@@ -120,8 +114,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/                     Overview
 //	/calls                Calls
 //	/calls/{key}          one call
-//	/partners             the board, or the table
-//	/partners/next        the next stages of several partners
+//	/partners             the table of partners
 //	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
 //	/partners/stop        the kill switch, /partners/resume its end
 //	/waves                the waves
@@ -131,8 +124,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
 //	/playground           Playground; ?operation, message and direction choose the example
-//	/table                Table; /table/openapi/{form} is a file
-//	/config               Config
+//	/table                Table
 //	/sign-in, /sign-out   sessions, by package pages
 //	/static/…             style and scripts, by package pages
 func (c *Console) routes() map[string]handler {
@@ -140,8 +132,6 @@ func (c *Console) routes() map[string]handler {
 		"GET /{$}":             c.overview,
 		"GET /calls":           c.calls,
 		"GET /calls/{key}":     c.oneCall,
-		"GET /config":          c.config,
-		"POST /config/reload":  c.reload,
 		"GET /table":           c.table,
 		"GET,POST /playground": c.playground,
 	}
@@ -149,7 +139,6 @@ func (c *Console) routes() map[string]handler {
 		maps.Copy(all, map[string]handler{
 			"GET /partners":                      c.partners,
 			"GET /partners/{partner}":            c.onePartner,
-			"GET,POST /partners/next":            c.moveChosen,
 			"GET,POST /partners/stop":            c.move("stop"),
 			"GET,POST /partners/resume":          c.move("resume"),
 			"GET,POST /partners/{partner}/next":  c.move("next"),
@@ -184,7 +173,6 @@ var sections = []pages.Section{
 	{Name: "callbacks", Path: "/deliveries"},
 	{Name: "playground", Path: "/playground"},
 	{Name: "table", Path: "/table"},
-	{Name: "config", Path: "/config"},
 }
 
 // ServeHTTP serves a page.

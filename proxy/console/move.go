@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 )
 
@@ -82,7 +81,7 @@ func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Previe
 
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (answer, error) {
-	page.Changed = isChanged(*page.Preview, r.PostFormValue("from"), r.PostFormValue("to"))
+	page.Changed = page.Preview.Old() != r.PostFormValue("from") || page.Preview.New() != r.PostFormValue("to")
 	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
@@ -90,8 +89,8 @@ func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (a
 		return answer{page: "move", data: page, status: http.StatusConflict}, nil
 	}
 	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
-	if page.Do == "next" {
-		m = onlyTo(m, *page.Preview)
+	if page.Do == "next" { // to the stage that the visitor has seen, and to no other one
+		m.Stage, m.Percent = rollout.Stage(page.Preview.To), page.Preview.ToPercent
 	}
 	changed, err := c.change(r, m)
 	if err != nil {
@@ -105,88 +104,4 @@ func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (a
 		to += "/" + url.PathEscape(page.Partner)
 	}
 	return goTo(to + "?done=" + page.Do)
-}
-
-// isChanged reports whether a preview is not the change that the visitor has seen, in words.
-func isChanged(preview operate.Change, from, to string) bool {
-	return preview.Old() != from || preview.New() != to
-}
-
-// onlyTo returns the move to the next stage that the preview has, and to no other one.
-func onlyTo(m operate.Move, preview operate.Change) operate.Move {
-	m.Stage, m.Percent = rollout.Stage(preview.To), preview.ToPercent
-	return m
-}
-
-// A movesPage is the data of the page moves: the next stages of several partners, and then what became of them.
-type movesPage struct {
-	Moves []oneMove
-	Free  int // of them: nothing is against the change, or it was made
-	Done  bool
-}
-
-// A oneMove is the change of one partner, or its preview.
-type oneMove struct {
-	operate.Change
-	Changed bool  // the state is no longer the one that the visitor has seen
-	Failed  error // why there is no change
-}
-
-// Problem is the text of Failed, "" if that is in the log alone.
-func (m oneMove) Problem() string {
-	text, _ := problemOf(m.Failed, operate.NotFound)
-	return text
-}
-
-// Free reports whether nothing is against the change.
-func (m oneMove) Free() bool { return !m.Changed && m.Failed == nil && len(m.Reasons) == 0 }
-
-// moveChosen shows the next stages of several partners, and moves each as move does, but not against a reason.
-func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
-	err = r.ParseForm()
-	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
-	if chosen := r.Form["partner"]; err != nil || len(chosen) > partnersOnPage || slices.ContainsFunc(chosen, isWrong) {
-		return a, errForm
-	}
-	page := movesPage{Done: r.Method == http.MethodPost}
-	for i, named := range r.Form["partner"] {
-		one := c.moveOne(r, named, i, page.Done)
-		if one.Failed != nil && one.Problem() == "" {
-			c.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
-		}
-		if one.Free() {
-			page.Free++
-		}
-		page.Moves = append(page.Moves, one)
-	}
-	return show("moves", page)
-}
-
-// moveOne shows the change of one partner, and makes it if the visitor has seen this change without a reason against
-// it: in the form it is at a place of from and to, which are empty otherwise.
-func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool) (one oneMove) {
-	m := operate.Move{
-		PartnerRef: operate.PartnerRef{Partner: named}, Do: operate.Next, Switch: operate.Switch{Preview: true},
-	}
-	one.Change, one.Failed = ask(r, c.Operator.Move, m)
-	one.Partner = partner.ID(named).Short() // also if there is no change
-	if !confirmed || one.Failed != nil {
-		return one
-	}
-	from, to := r.PostForm["from"], r.PostForm["to"]
-	if at >= min(len(from), len(to)) {
-		one.Changed = true
-		return one
-	}
-	one.Changed = isChanged(one.Change, from[at], to[at]) && (from[at] != "" || one.Free())
-	if one.Free() {
-		m = onlyTo(m, one.Change)
-		m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}}}
-		if changed, err := ask(r, c.Operator.Move, m); err != nil {
-			one.Failed = err
-		} else {
-			one.Change = changed
-		}
-	}
-	return one
 }

@@ -21,7 +21,6 @@ type overviewPage struct {
 	Attention []attention
 	Since     time.Time // when counting began, if that is less than an hour ago; else zero
 	Total     summary
-	Chart     chart
 	Outcomes  []outcome // that are counted apart
 	Rows      []summary
 	Upstreams []proxy.UpstreamStatus
@@ -29,9 +28,9 @@ type overviewPage struct {
 	Store     string         // "" if the config has none
 	Stopped   bool           // the rollout's kill switch is on
 	Rollout   *operate.Status
-	Table     string    // its version
-	File      string    // of the config, or built-in
-	Read      time.Time // when the config was read
+	Table     string          // its version
+	File      string          // of the config, or built-in
+	Reading   operate.Reading // the last one of the config
 }
 
 // An attention is something that needs a person.
@@ -49,17 +48,14 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 		Store: c.storeKind(), File: c.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.Now())
-	page.Chart, page.Outcomes = chartOf(&page.Total), outcomes[1:]
+	page.Outcomes = outcomes[1:]
 	if since := c.window.since; c.Now().Sub(since) < minutes*time.Minute {
 		page.Since = since
 	}
 	a := attentions{console: c, r: r}
 	a.readiness()
-	if last := c.lastReading.Load(); last != nil {
-		page.Read = last.at
-		if last.err != nil {
-			a.add(true, "reload", "/config", "overview.reload_failed", last.at)
-		}
+	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
+		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
 	}
 	a.upstreams(page.Upstreams)
 	page.Rollout = a.rollout()

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,13 +12,11 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// A partnersPage is the data of the page partners: a board of the stages, or of many partners a table.
+// A partnersPage is the data of the page partners.
 type partnersPage struct {
 	operate.PartnerList
-	Board   bool
 	Stages  []rollout.Stage
 	Rulings []evidence.Ruling
-	Columns []partnerColumn
 	Filter  url.Values
 	From    int            // the place of the first partner of the page
 	More    string         // the query of the next page; "" if this is the last one
@@ -30,52 +27,13 @@ type partnersPage struct {
 	Done    string // what was changed just now: stop or resume
 }
 
-// Of returns the partners of a stage.
-func (p partnersPage) Of(stage rollout.Stage) (rows []operate.PartnerRow) {
-	for _, row := range p.Partners {
-		if row.Stage == stage {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 // To is the place of the last partner of the page.
 func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
-
-// A partnerColumn is a column of the table.
-type partnerColumn struct {
-	Name, Query string // the query sorts by it
-	Order       string // as aria-sort has it; "" if the table is sorted by another column
-}
-
-// partnerSorts are the columns of the table, in the order that an operator wants first.
-var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-last", "-calls"}
-
-// columnsOf returns the columns of a filter.
-func columnsOf(f url.Values) (columns []partnerColumn) {
-	current := cmp.Or(f.Get("sort"), "name")
-	for _, sort := range partnerSorts {
-		column := partnerColumn{Name: strings.TrimPrefix(sort, "-")}
-		if name, descending := strings.CutPrefix(current, "-"); name == column.Name {
-			column.Order, sort = "ascending", "-"+name
-			if descending {
-				column.Order, sort = "descending", name
-			}
-		}
-		column.Query = changed(f, "sort", sort, "after", "")
-		columns = append(columns, column)
-	}
-	return columns
-}
-
-// boardMost is how many partners the board shows at most: with more, an operator finds nothing on it.
-const boardMost = 50
 
 // partnersOnPage is the number of partners of one page of the table.
 const partnersOnPage = 100
 
-// partners shows the board, or the table.
+// partners shows a page of the table.
 func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.Operator
 	q := r.URL.Query()
@@ -91,12 +49,12 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 		}
 		page.Find, page.Problem = find, err.Error()
 	}
-	for _, key := range []string{"stage", "verdict", "ready", "sort", "after"} {
+	for _, key := range []string{"stage", "verdict", "ready", "after"} {
 		page.Filter.Set(key, strings.TrimSpace(q.Get(key)))
 	}
 	query := operate.PartnerQuery{Limit: operate.AtMost(partnersOnPage)}
 	err := operate.Decode(without(page.Filter), &query)
-	page.Columns, page.From = columnsOf(page.Filter), query.After+1
+	page.From = query.After + 1
 	// A limit of one: of the status the page needs what is true for all partners.
 	status, failed := ask(r, o.Status, operate.Page{Limit: operate.AtMost(1)})
 	if page.Status = status; err == nil {
@@ -109,7 +67,7 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 		page.Problem = err.Error()
 		return answer{page: "partners", data: page, status: statusOf(err)}, nil
 	}
-	if page.Board = page.All <= boardMost; page.Next != 0 {
+	if page.Next != 0 {
 		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
 	}
 	return show("partners", page)
@@ -122,7 +80,6 @@ type partnerPage struct {
 	Row     operate.PartnerRow
 	Status  operate.Status
 	Report  operate.Report
-	Hours   partnerHours
 	History []operate.Change
 	Done    string // what was changed just now: next, set or unset
 }
@@ -147,11 +104,6 @@ func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
 		page.Report, err = ask(r, o.Evidence, ref) // list has the next stage
-	}
-	if err == nil {
-		var hours operate.Hours
-		hours, err = ask(r, o.Hours, ref)
-		page.Hours = hoursOf(hours)
 	}
 	if err == nil {
 		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})

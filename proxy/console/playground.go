@@ -12,17 +12,14 @@ import (
 	"billbridge/translate"
 )
 
-// The most that a visitor can paste, in bytes.
-const (
-	maxDocument = 1 << 20
-	maxOverlay  = 256 << 10
-)
+// maxDocument is the most that a visitor can paste, in bytes.
+const maxDocument = 1 << 20
 
 // A playgroundPage is the data of the page playground. It has what the visitor has pasted, which is never stored and
 // never logged.
 type playgroundPage struct {
 	playgroundForm
-	Table  *translate.Table // with the overlay
+	Table  *translate.Table
 	Result *playgroundResult
 }
 
@@ -33,7 +30,7 @@ type playgroundForm struct {
 	From, To           translate.Form
 	Status             string // of a reply
 	Request            string // of a reply
-	Document, Overlay  string
+	Document           string
 }
 
 // Reply reports whether the message is a reply.
@@ -96,7 +93,6 @@ func (c *Console) oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
 
 // answer fills in the form of a request, and translates its document.
 func (p *playgroundPage) answer(r *http.Request) {
-	problem := p.applyOverlay(r.PostFormValue("overlay"))
 	values := r.PostForm
 	if r.Method != http.MethodPost { // a link cannot fill in a document: an address ends in histories and logs
 		values = url.Values{}
@@ -108,40 +104,16 @@ func (p *playgroundPage) answer(r *http.Request) {
 	if r.Method != http.MethodPost || r.PostFormValue("do") == "example" {
 		p.fillExample()
 	}
-	if p.Result = problem; problem == nil {
-		p.Result = p.translate()
-	}
+	p.Result = p.translate()
 }
-
-// applyOverlay replaces the table by one with the overlay. It returns the problem of the overlay, or nil.
-func (p *playgroundPage) applyOverlay(overlay string) *playgroundResult {
-	if len(overlay) > maxOverlay {
-		return &playgroundResult{Problem: "playground.too_large"}
-	}
-	if strings.TrimSpace(overlay) == "" {
-		return nil
-	}
-	with, err := p.Table.With(translate.File{Name: "overlay", Data: []byte(lines(overlay))})
-	if err == nil {
-		p.Table = with
-		return nil
-	}
-	result := &playgroundResult{Problem: "playground.bad_overlay"}
-	if !errors.As(err, &result.Problems) {
-		result.Problems = translate.Problems{{Text: err.Error()}}
-	}
-	return result
-}
-
-// lines returns a text with the line breaks that the visitor sees as one. Browsers send them as two bytes.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has,
 // so a link to the page can leave out any.
 func (p *playgroundPage) fill(values url.Values) {
-	value := func(name string) string { return lines(values.Get(name)) }
+	// Browsers send a line break as two bytes.
+	value := func(name string) string { return strings.ReplaceAll(values.Get(name), "\r\n", "\n") }
 	p.Operation, p.Message, p.Status = value("operation"), value("message"), cmp.Or(value("status"), "200")
-	p.Request, p.Document, p.Overlay = value("request"), value("document"), value("overlay")
+	p.Request, p.Document = value("request"), value("document")
 	if from, to, ok := strings.Cut(value("direction"), " "); ok {
 		p.From, p.To = translate.Form(from), translate.Form(to)
 	}

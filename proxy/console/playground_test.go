@@ -83,15 +83,15 @@ func TestPlaygroundResults(t *testing.T) {
 func TestPlaygroundRefusesWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	const tooLarge = "The document is too large: a document can have 1 MiB, an overlay 256 KiB."
+	const tooLarge = "The document is too large: a document can have 1 MiB."
 	status, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", strings.Repeat("a", 10<<20)))
 	if status != http.StatusRequestEntityTooLarge || !strings.Contains(result(t, page), tooLarge) {
 		t.Errorf("10 MiB: %d, %.300s", status, result(t, page))
 	}
-	for name, size := range map[string]int{"document": maxDocument, "request": maxDocument, "overlay": maxOverlay} {
+	for _, name := range []string{"document", "request"} {
 		for _, over := range []int{0, 1} {
 			values := form("bill.create", "reply", "legacy v2", "document", "{}")
-			values.Set(name, "{}"+strings.Repeat(" ", size-2+over))
+			values.Set(name, "{}"+strings.Repeat(" ", maxDocument-2+over))
 			status, page = tryOut(t, c, values)
 			if got := strings.Contains(result(t, page), tooLarge); status != http.StatusOK || got != (over == 1) {
 				t.Errorf("%s, %d bytes over: %d, %.200s", name, over, status, result(t, page))
@@ -118,7 +118,7 @@ func TestPlaygroundShowsScriptsAsText(t *testing.T) {
 	const script = `<script>alert(1)</script>'"><img src=x onerror=alert(1)>`
 	for _, language := range pages.Languages {
 		c := newConsole(t, Options{})
-		for _, name := range []string{"operation", "message", "direction", "status", "request", "document", "overlay", "do", "call"} {
+		for _, name := range []string{"operation", "message", "direction", "status", "request", "document", "do", "call"} {
 			for _, document := range []string{`{"<script>alert(1)</script>":1,"apikey":"<img src=x onerror=alert(1)>"}`, `{"apikey":["<script>alert(1)</script>"]}`, script} {
 				values := form("bill.create", "request", "legacy v2", "document", document)
 				values.Set(name, script)
@@ -145,11 +145,10 @@ func TestPlaygroundKeepsNothing(t *testing.T) {
 	const canary = "canary-5A1"
 	var log bytes.Buffer
 	c := newConsole(t, Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	last, values := c.ring.last, form("bill.create", "reply", "legacy v2", "document", `{"bill":"`+canary+`"}`, "request", canary, "overlay", "# "+canary)
+	last, values := c.ring.last, form("bill.create", "reply", "legacy v2", "document", `{"bill":"`+canary+`"}`, "request", canary)
 	if _, page := tryOut(t, c, values); !strings.Contains(page, canary) {
 		t.Fatal("the page lacks what was pasted")
 	}
-	tryOut(t, c, form("bill.create", "request", "legacy v2", "document", "{}", "overlay", canary))
 	for _, target := range []string{"/playground", "/playground?" + values.Encode(), "/table?q=bill", "/"} {
 		_, page := get(t, c, target, "")
 		if _, main, _ := strings.Cut(page, "<main"); strings.Contains(main, canary) { // the links of the header have the query of the address

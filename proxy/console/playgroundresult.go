@@ -19,8 +19,7 @@ const (
 
 // A playgroundResult is what became of a document.
 type playgroundResult struct {
-	Problem  string             // a key of text/: nothing was translated
-	Problems translate.Problems // of the overlay
+	Problem string // a key of text/: nothing was translated
 
 	OfRequest bool // Refused is about the request of the reply
 	Refused   *playgroundRefusal

@@ -33,12 +33,3 @@ func sees(p *browser.Tab, text string) {
 	p.T.Helper()
 	p.Wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
 }
-
-// signIn signs in on the page that a site shows to visitors without a session.
-func signIn(p *browser.Tab, address, token string) {
-	p.T.Helper()
-	p.Open(address)
-	p.Wait("the page for signing in", `location.pathname === "/sign-in"`)
-	p.Do("the token", chromedp.SendKeys(chromedp.CSS("input[name=token]"), token))
-	p.Follow("signing in", chromedp.Click(chromedp.CSS("main button")))
-}

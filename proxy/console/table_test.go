@@ -92,22 +92,3 @@ func TestTableRowsForHtmx(t *testing.T) {
 		t.Errorf("%d\n%s", status, page)
 	}
 }
-
-// The page links to files for other programs, which have the table in use and the address of the config.
-func TestTableFiles(t *testing.T) {
-	t.Parallel()
-	loaded := proxytest.Config(t, testConfig+"public_url: https://bridge.example.com/\nbase_path: /partner\n")
-	c := newConsole(t, Options{Config: func() *config.Config { return loaded }})
-	_, page := get(t, c, "/table", "")
-	for _, form := range []string{"v2", "legacy"} {
-		address := "/table/openapi/" + form
-		status, text := get(t, c, address, "")
-		if status != http.StatusOK || !strings.Contains(text, `"openapi": "3.1.0"`) || !strings.Contains(text, `"https://bridge.example.com/partner"`) {
-			t.Errorf("%s: %d\n%.300s", address, status, text)
-		}
-		has(t, page, `href="`+address+`"`, address)
-	}
-	for _, address := range []string{"/table/openapi/v3", "/table/other/v2"} {
-		gives(t, http.StatusNotFound, address)(get(t, c, address, ""))
-	}
-}

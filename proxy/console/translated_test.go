@@ -96,11 +96,9 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 	t.Parallel()
 	const overlay = `{operations: {bill.read: {reply: [{v2: apprExtra, legacy: appr_extra, new: true, about: extra of the overlay}]}}}`
 	own := *proxytest.Config(t, testConfig)
-	p := playgroundPage{Table: own.Table}
-	if failed := p.applyOverlay(overlay); failed != nil {
-		t.Fatal(failed.Problems)
-	}
-	own.Table = p.Table
+	var err error
+	own.Table, err = own.Table.With(translate.File{Name: "overlay", Data: []byte(overlay)})
+	must(t, err)
 	c := newConsole(t, Options{Config: configOf(&own)})
 	_, page := get(t, c, "/table", "ko")
 	for _, want := range []string{">청구 금액<", ">고객 휴대전화 번호<", `<span lang="en">extra of the overlay</span>`} {

@@ -88,8 +88,6 @@ type summary struct {
 	Calls               int
 	Of                  map[outcome]int
 	P50, P99            time.Duration // not of the sum: it has operations of different kinds
-	PerMinute           [minutes]int  // calls, the oldest minute first
-	FailedPerMinute     [minutes]int  // failed and unknown ones
 }
 
 // summaries returns the series with calls in the last 60 minutes, and their sum.
@@ -106,8 +104,8 @@ func (w *window) summaries(now time.Time) (rows []summary, total summary) {
 			if at.minute < first || at.minute >= first+minutes {
 				continue
 			}
-			row.count(at, int(at.minute-first))
-			total.count(at, int(at.minute-first))
+			row.count(at)
+			total.count(at)
 			durations.merge(&at.durations)
 		}
 		if row.Calls == 0 {
@@ -123,14 +121,10 @@ func (w *window) summaries(now time.Time) (rows []summary, total summary) {
 	return rows, total
 }
 
-func (s *summary) count(at *slot, minute int) {
+func (s *summary) count(at *slot) {
 	for i, n := range at.outcomes {
 		s.Calls += int(n)
 		s.Of[outcomes[i]] += int(n)
-		s.PerMinute[minute] += int(n)
-		if outcomes[i] == failed || outcomes[i] == unknown {
-			s.FailedPerMinute[minute] += int(n)
-		}
 	}
 }
 

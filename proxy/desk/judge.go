@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The results of an attempt, as those of the OpenID suite.
+// The results of a case, as those of the OpenID suite.
 const (
 	Passed  = "PASSED"
 	Warning = "WARNING"
@@ -17,10 +17,9 @@ const (
 	Interrupted = "INTERRUPTED"
 )
 
-// A Verdict is the result of one attempt at a case.
+// A Verdict is the result of a case.
 type Verdict struct {
 	Case     string    `json:"case"`
-	Attempt  int       `json:"attempt"`
 	Result   string    `json:"result"`
 	Text     string    `json:"text,omitempty"` // why it is skipped or unknown
 	Findings []Finding `json:"findings,omitempty"`
@@ -34,7 +33,7 @@ type Finding struct {
 	Records   []int  `json:"records,omitempty"` // that show it
 }
 
-// A window has the records of one attempt.
+// A window has the records of a case.
 type window struct {
 	plan Plan
 	recs []Record
@@ -43,9 +42,10 @@ type window struct {
 	args  []string
 }
 
-// judge returns the verdict of an attempt. It depends on its arguments only.
-func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
-	v := Verdict{Case: c.ID, Attempt: attempt, Result: Passed}
+// judge returns the verdict of a case by the records of a run. It depends on its arguments only.
+func judge(p Plan, c Case, recs []Record) Verdict {
+	recs = slices.DeleteFunc(slices.Clone(recs), func(r Record) bool { return r.Case != c.ID })
+	v := Verdict{Case: c.ID, Result: Passed}
 	w := &window{plan: p, recs: recs}
 	need := p.lacks(c.Needs)
 	switch {
@@ -90,35 +90,14 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	return v
 }
 
-// judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.
+// judgeAll returns the verdicts of all cases of a plan, in their order.
 func judgeAll(p Plan, recs []Record) (list []Verdict) {
 	for _, c := range cases {
-		for n := 1; p.applies(c); n++ {
-			of := attemptOf(recs, c.ID, n)
-			if n > 1 && len(of) == 0 {
-				break
-			}
-			list = append(list, judge(p, c, n, of))
+		if p.applies(c) {
+			list = append(list, judge(p, c, recs))
 		}
 	}
 	return list
-}
-
-// attemptOf returns the records of an attempt.
-func attemptOf(recs []Record, id string, attempt int) []Record {
-	return slices.DeleteFunc(slices.Clone(recs), func(r Record) bool { return r.Case != id || r.Attempt != attempt })
-}
-
-// Last returns the last verdict of each case: it counts.
-func Last(all []Verdict) (last []Verdict) {
-	for _, v := range all {
-		if n := len(last); n > 0 && last[n-1].Case == v.Case {
-			last[n-1] = v
-		} else {
-			last = append(last, v)
-		}
-	}
-	return last
 }
 
 // ExitCodes are the exit codes of commands by the outcome of a run; 0 for PASSED.
@@ -127,7 +106,7 @@ var ExitCodes = map[string]int{Failed: 1, Interrupted: 2}
 // Outcome is the result of a run: FAILED, INTERRUPTED or PASSED, whichever comes first.
 func (res Result) Outcome() string {
 	outcome := Passed
-	for _, v := range Last(res.Verdicts) {
+	for _, v := range res.Verdicts {
 		switch v.Result {
 		case Failed:
 			return Failed
@@ -149,7 +128,7 @@ func (w *window) calls(operation string) []Record {
 	})
 }
 
-// book returns the states of the bills of the order at the end of the attempt.
+// book returns the states of the bills of the order at the end of the case.
 func (w *window) book() map[string]string {
 	r, _ := first(w.recs, func(r Record) bool { return r.Book != nil && r.Order == w.order })
 	return r.Book

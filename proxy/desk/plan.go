@@ -25,8 +25,6 @@ type Plan struct {
 	Timeout time.Duration `yaml:"timeout"`
 	// Reconcile is the interval of the partner's own reads of its bills; none if 0.
 	Reconcile time.Duration `yaml:"reconcile"`
-	// React is the longest pause before the partner acts again; 2 s if 0.
-	React time.Duration `yaml:"react"`
 
 	// Run is the name of the run, which Run sets. Only are its cases or groups; all if empty.
 	Run  string   `yaml:"-"`
@@ -34,6 +32,9 @@ type Plan struct {
 	// speed divides the waiting times of cases, but not the times above. The clock of the service is advanced instead.
 	speed int
 }
+
+// react is the longest pause before a partner acts again.
+const react = 2 * time.Second
 
 // Choose limits the run to cases and groups. A name of none is an error: a run without cases would pass.
 func (p *Plan) Choose(only []string) error {
@@ -51,7 +52,7 @@ func ParsePlan(text []byte) (p Plan, err error) {
 	if err := yaml.Load(text, &p, yaml.WithKnownFields()); err != nil {
 		return p, err
 	}
-	p.Timeout, p.React, p.speed = cmp.Or(p.Timeout, 30*time.Second), cmp.Or(p.React, 2*time.Second), 60
+	p.Timeout, p.speed = cmp.Or(p.Timeout, 30*time.Second), 60
 	for _, option := range p.Options {
 		if !slices.Contains([]string{"cancel", "destroy", "resend"}, option) {
 			return p, fmt.Errorf("options: expected cancel, destroy or resend but got: %q", option)
@@ -62,8 +63,8 @@ func ParsePlan(text []byte) (p Plan, err error) {
 		return p, fmt.Errorf("form: expected v2 or legacy but got: %q", p.Form)
 	case p.Key == "" || len(p.Key) > 32:
 		return p, errors.New("api_key: expected 1 to 32 characters")
-	case min(p.Timeout, p.Reconcile, p.React) < 0 || p.Reconcile > 20*time.Minute:
-		return p, errors.New("timeout, reconcile, react: expected times above zero, and at most 20m for reconcile")
+	case min(p.Timeout, p.Reconcile) < 0 || p.Reconcile > 20*time.Minute:
+		return p, errors.New("timeout, reconcile: expected times above zero, and at most 20m for reconcile")
 	}
 	return p, nil
 }
@@ -80,18 +81,18 @@ func (p Plan) lacks(needs []string) string {
 
 // wait is how long the desk waits instead of a time of a case.
 func (p Plan) wait(d time.Duration) time.Duration {
-	return max(d/time.Duration(p.speed), p.React)
+	return max(d/time.Duration(p.speed), react)
 }
 
 // within is wait for what the partner has to do: it includes a call that gets no reply.
 func (p Plan) within(d time.Duration) time.Duration {
-	return max(p.wait(d), 2*p.Timeout+p.React)
+	return max(p.wait(d), 2*p.Timeout+react)
 }
 
 // duration returns a time of a case: 5m, or "reconcile" for the interval of the plan and a call.
 func (p Plan) duration(text string) (d, within time.Duration) {
 	if text == "reconcile" {
-		d = p.Reconcile + 2*p.Timeout + p.React
+		d = p.Reconcile + 2*p.Timeout + react
 		return d, d
 	}
 	d, _ = time.ParseDuration(text) // a test reads those of all cases

@@ -13,12 +13,11 @@ import (
 // callback, an answer of the order hook, an error with which a case cannot go on, or the states of an order's bills at
 // the end of the case, in the service's own book.
 type Record struct {
-	N       int // from 1
-	At      time.Time
-	Case    string
-	Attempt int
-	Order   string // a or b
-	Amount  string // of the order
+	N      int // from 1
+	At     time.Time
+	Case   string
+	Order  string // a or b
+	Amount string // of the order
 
 	Text  string // the step
 	Call  *sandbox.Exchange

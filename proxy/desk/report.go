@@ -10,7 +10,7 @@ import (
 	text "text/template"
 )
 
-// A shown is a case with the result of an attempt, as the files for people and CI have it.
+// A shown is a case with its result, as the files for people and CI have it.
 type shown struct {
 	Case
 	Verdict
@@ -46,10 +46,10 @@ var junitFile = text.Must(text.New("junit").Funcs(text.FuncMap{
 	},
 }).Parse(junitText))
 
-// JUnit writes a result as JUnit XML, for CI. Each case is a test with the result of its last attempt.
+// JUnit writes a result as JUnit XML, for CI. Each case is a test.
 func JUnit(w io.Writer, res Result) error {
 	counts := map[string]int{}
-	list := showAll(Last(res.Verdicts), res.Records)
+	list := showAll(res.Verdicts, res.Records)
 	for _, s := range list {
 		counts[s.Element]++
 	}

@@ -29,7 +29,6 @@ type Config struct {
 	Mount     func(http.Handler)
 	BaseURL   string
 	Transport http.RoundTripper // for the hook and callbacks; that of net/http if nil
-	Attempts  int               // at a case that does not pass; 1 if 0
 	// Progress is called after each case. It can be nil.
 	Progress func(Case, Verdict)
 }
@@ -37,7 +36,7 @@ type Config struct {
 // A Result is what a run has found.
 type Result struct {
 	Plan     Plan
-	Verdicts []Verdict // of all attempts
+	Verdicts []Verdict
 	Records  []Record
 }
 
@@ -54,10 +53,9 @@ type runner struct {
 	bills   map[string]*order // by bill
 }
 
-// An attempt is the attempt at a case that runs.
+// An attempt is a case that runs.
 type attempt struct {
 	Case
-	n      int
 	step   string
 	orders map[string]*order
 	failed atomic.Bool
@@ -69,7 +67,7 @@ type order struct {
 	name, id, amount string
 }
 
-// Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts of all attempts.
+// Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts.
 func Run(ctx context.Context, c Config) (Result, error) {
 	c.Plan.Run = strings.ToLower(rand.Text()[:6])
 	r := &runner{
@@ -85,11 +83,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 	defer func() { _ = r.service.Close() }()
 	c.Mount(r.service)
-	for n := 1; n <= max(c.Attempts, 1); n++ {
-		for _, v := range Last(judgeAll(r.Plan, r.records())) {
-			if again := v.Result == Failed || v.Result == Unknown; ctx.Err() == nil && (n == 1 || again) {
-				r.run(ctx, v, n)
-			}
+	for _, one := range cases {
+		if r.Plan.applies(one) && ctx.Err() == nil {
+			r.run(ctx, one)
 		}
 	}
 	r.posts.Wait()
@@ -97,18 +93,17 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return Result{r.Plan, judgeAll(r.Plan, recs), recs}, ctx.Err()
 }
 
-// run makes an attempt at a case, unless it is skipped.
-func (r *runner) run(ctx context.Context, v Verdict, n int) {
-	c := caseOf(v.Case)
-	if v.Result != Skipped {
-		r.drive(ctx, &attempt{Case: c, n: n, orders: map[string]*order{}})
+// run runs a case, unless it is skipped.
+func (r *runner) run(ctx context.Context, c Case) {
+	if r.Plan.lacks(c.Needs) == "" {
+		r.drive(ctx, &attempt{Case: c, orders: map[string]*order{}})
 	}
 	if r.Progress != nil {
-		r.Progress(c, judge(r.Plan, c, n, attemptOf(r.records(), c.ID, n)))
+		r.Progress(c, judge(r.Plan, c, r.records()))
 	}
 }
 
-// drive makes the steps of an attempt, and records how it ended.
+// drive makes the steps of a case, and records how it ended.
 func (r *runner) drive(ctx context.Context, a *attempt) {
 	r.mu.Lock()
 	r.current = a
@@ -144,7 +139,7 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 	_ = r.service.SetClock(time.Time{}) // in memory it does not fail
 }
 
-// fail records why an attempt cannot go on.
+// fail records why a case cannot go on.
 func (r *runner) fail(a *attempt, err error) {
 	a.failed.Store(true)
 	r.record(&order{attempt: a}, Record{Error: err.Error()})
@@ -154,7 +149,7 @@ func (r *runner) fail(a *attempt, err error) {
 func (r *runner) record(o *order, rec Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec.N, rec.At, rec.Case, rec.Attempt = len(r.log)+1, time.Now(), o.attempt.ID, o.attempt.n
+	rec.N, rec.At, rec.Case = len(r.log)+1, time.Now(), o.attempt.ID
 	rec.Order, rec.Amount = o.name, o.amount
 	r.log = append(r.log, rec)
 }
@@ -180,12 +175,12 @@ func (r *runner) observe(x sandbox.Exchange) {
 	r.record(o, Record{Call: &x})
 }
 
-// newOrder returns a new order of an attempt. Its amount is unique in the run, so that a bill is known by it.
+// newOrder returns a new order of a case. Its amount is unique in the run, so that a bill is known by it.
 func (r *runner) newOrder(a *attempt, name string) *order {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := &order{attempt: a, name: name, amount: fmt.Sprint(20013 + 2*len(r.amounts))}
-	o.id = fmt.Sprintf("D-%s-%s-%d%s", r.Plan.Run, a.ID, a.n, name)
+	o.id = fmt.Sprintf("D-%s-%s%s", r.Plan.Run, a.ID, name)
 	a.orders[name], r.amounts[o.amount] = o, o
 	return o
 }

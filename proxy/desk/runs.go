@@ -47,15 +47,14 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 		return
 	}
 	var in struct {
-		Plan     json.RawMessage `json:"plan"`
-		Hook     string          `json:"hook"`
-		Case     []string        `json:"case"`
-		Attempts int             `json:"attempts"`
+		Plan json.RawMessage `json:"plan"`
+		Hook string          `json:"hook"`
+		Case []string        `json:"case"`
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
-	c := Config{Hook: in.Hook, Attempts: in.Attempts, Transport: r.Transport}
+	c := Config{Hook: in.Hook, Transport: r.Transport}
 	if err == nil {
 		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s","react":"1300ms"}`
+const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s"}`
 
 // post starts a practice, and returns the answer as far as it is there.
 func post(t *testing.T, r *Runs, owner, body string, status int) *httptest.ResponseRecorder {

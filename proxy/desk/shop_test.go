@@ -374,12 +374,6 @@ func (s *shop) create(o *sale, hashes int) outcome {
 	} else {
 		extra["callbackURL"], extra["product_nm"] = callback, "수강료"
 	}
-	if s.is("unknown-field") {
-		extra["orderNo"] = o.id
-	}
-	if s.is("wrong-price-type") {
-		extra["price"] = map[bool]any{true: amount, false: json.Number(amount)}[s.form == "v2"]
-	}
 	return s.call("create", o, extra)
 }
 

@@ -61,26 +61,6 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	}
 }
 
-// A move of a partner without a call has a warning: its key may be another one than that of the calls.
-func TestMoveOfAPartnerThatNeverCalledHasAWarning(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate+"partners: {"+hash("named")+": {name: clinic}}\n")
-	d.seen("called", time.Hour)
-	for partner, want := range map[string]string{
-		hash("called"): "", "default": "", hash("mistyped"): "no call of " + hash("mistyped")[:12] + " has succeeded yet", "clinic": "no call of " + hash("named")[:12] + " (clinic) has succeeded yet",
-	} {
-		for _, query := range []string{"preview=true", "by=anna&force=<all>"} {
-			c := d.change("/rollout/stage?stage=canary&percent=10&" + query + "&partner=" + partner)
-			if got := c.Warning.String(); want == "" && got != "" || !strings.HasPrefix(got, want) {
-				t.Errorf("%s %s: the warning is %q, want %q", partner, query, got, want)
-			}
-		}
-	}
-	if c := d.change("/rollout/stage?stage=default&by=anna&force=<all>&partner=" + hash("mistyped")); c.Warning.Kind != "" {
-		t.Errorf("the way back: %q", c.Warning)
-	}
-}
-
 // Every answer that names a partner has its name beside it.
 func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()

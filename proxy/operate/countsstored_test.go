@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,48 +126,6 @@ func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
 	if len(r.Verdicts) != 1 || r.Verdicts[0].CallStats == nil || r.Verdicts[0].Calls != [2]int{0, 16} {
 		t.Errorf("%+v", r.Verdicts)
 	}
-}
-
-// The calls of an hour are added by all replicas. A flush that fails keeps them, and they count once. A reset of the evidence and a
-// call of an unknown key do not change them.
-func TestHoursCountOnce(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	hour := noon.Truncate(time.Hour)
-	file := filepath.Join(t.TempDir(), "store.db")
-	s := proxytest.Open(t, "sqlite:"+file)
-	here, there := newTestOperator(t, s, separate), newTestOperator(t, proxytest.Open(t, "sqlite:"+file), separate)
-	db, err := sql.Open("sqlite", "file:"+file)
-	must(t, err)
-	defer db.Close()
-	counted := func(want ...store.Hour) {
-		t.Helper()
-		gives(t, want)(s.HoursOf(ctx, partner.Of("k"), hour.Add(-time.Hour)))
-	}
-	fine := fine
-	fine.Arrived, fine.Took = hour.Add(59*time.Minute), time.Millisecond
-	failed := evidence.End{Code: "none", Failed: true, Arrived: hour.Add(time.Hour)} // not sent
-	here.ends("k", "bill.create", evidence.New, 3, fine)
-	here.ends("k", "bill.read", evidence.Old, 2, failed)
-	here.ends("invented", "bill.read", evidence.Old, 2, failed)
-	here.ends("k", "bill.read", evidence.Old, 1, evidence.End{Succeeded: true, Arrived: hour}) // the gateway refused it
-	for _, rename := range []string{"billbridge_hours RENAME TO hidden", "hidden RENAME TO billbridge_hours"} {
-		works(t)(db.Exec("ALTER TABLE " + rename))
-		if err := here.Router.Counts().Flush(ctx); (err != nil) != strings.HasSuffix(rename, "hidden") {
-			t.Errorf("%s: %v", rename, err)
-		}
-	}
-	early := store.Hour{Partner: partner.Of("k"), At: hour, Backend: 1, Sums: store.Sums{Calls: 3}}
-	early.Took[0] = 3
-	late := store.Hour{Partner: partner.Of("k"), At: hour.Add(time.Hour), Sums: store.Sums{Calls: 2, Failed: 2}}
-	counted(early, late)
-	there.ends("k", "bill.create", evidence.New, 1, fine)
-	here.ends("k", "bill.create", evidence.New, 1, fine)
-	here.change("/rollout/reset?by=a&partner=all")
-	must(t, here.Router.Counts().Flush(ctx))
-	must(t, there.Router.Close(ctx))
-	early.Calls, early.Took[0] = 5, 5
-	counted(early, late)
 }
 
 // If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.

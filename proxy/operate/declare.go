@@ -240,17 +240,20 @@ func (o *Operator) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
 	return o.Clock(ctx, struct{}{})
 }
 
-// A FailedReload is a reload whose config was refused. The last good config stays.
-type FailedReload struct {
+// A Reading is an attempt to read the config. If it was refused, the last good config stays.
+type Reading struct {
 	At    time.Time `json:"at"`
-	Error string    `json:"error"`
+	Error string    `json:"error"` // "" if it is in force
 }
 
-// NoteReload keeps the error of a reload for the status, until one succeeds.
-func (o *Operator) NoteReload(err error) {
-	if err == nil {
-		o.reload.Store(nil)
-		return
+// NoteReading keeps the result of an attempt to read the config.
+func (o *Operator) NoteReading(err error) {
+	last := &Reading{At: o.Now()}
+	if err != nil {
+		last.Error = Explain(err).Error()
 	}
-	o.reload.Store(&FailedReload{o.Now(), Explain(err).Error()})
+	o.reading.Store(last)
 }
+
+// LastReading returns the result of the last attempt to read the config.
+func (o *Operator) LastReading() Reading { return *o.reading.Load() }

@@ -23,7 +23,7 @@ import (
 // Handler serves the verbs on the admin listener:
 //
 //	GET  /rollout?partner=&after=&limit=                         [Operator.Status]
-//	GET  /rollout/partners?partner=&stage=&verdict=&ready=true&sort=&after=&limit=   [Operator.Partners]
+//	GET  /rollout/partners?partner=&stage=&verdict=&ready=true&after=&limit=   [Operator.Partners]
 //	GET  /rollout/report?partner=                                [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
 //	POST /rollout/next?…                                         the same
@@ -37,7 +37,6 @@ import (
 //	GET  /rollout/reads?partner=                                 [Operator.Reads]
 //	POST /rollout/read-all?partner=                              [Operator.ReadAll]
 //	POST /rollout/dismiss?partner=&bill=&merchant=&by=           [Operator.Dismiss]
-//	POST /rollout/compare?partner=&ids=&rate=                    [Operator.CompareBills]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /rollout/waves?active=true                              [Operator.Waves]
@@ -95,7 +94,6 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /rollout/reads", o.Reads)
 	handle(d, "POST /rollout/read-all", o.ReadAll)
 	handle(d, "POST /rollout/dismiss", o.Dismiss)
-	handle(d, "POST /rollout/compare", o.CompareBills)
 	handle(d, "POST /rollout/assign", o.Assign)
 	handle(d, "GET /rollout/bills", o.Bills)
 	handle(d, "GET /rollout/waves", o.Waves)
@@ -134,7 +132,6 @@ const exampleTime = "2026-11-21T09:00:00+09:00"
 const (
 	keyOfPartner = "key"
 	manyPartners = "partners"
-	manyBills    = "ids"
 )
 
 // decode fills a value from a request: from its path, its query, and the JSON object of its body.
@@ -213,7 +210,7 @@ func Encode(in ...any) (q url.Values, body []byte) {
 		}
 	}
 	for name, text := range all {
-		if name == keyOfPartner || name == manyPartners || name == manyBills {
+		if name == keyOfPartner || name == manyPartners {
 			body, _ = json.Marshal(map[string]string{name: text}) // a text
 			continue
 		}

@@ -86,7 +86,7 @@ func operatorInMemory(t *testing.T, more string) *testOperator {
 // proves adds the counts that give a partner's creates a PASS.
 func (d *testOperator) proves(key string) {
 	for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
-		d.ends(key, "bill.create", backend, 100, evidence.End{Code: "0000", Succeeded: true, Arrived: d.Now()})
+		d.ends(key, "bill.create", backend, 100, evidence.End{Code: "0000", Succeeded: true})
 	}
 	d.readsBack(key, 100, 5)
 }
@@ -260,9 +260,9 @@ func TestStatusHasPages(t *testing.T) {
 }
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
-	lacks        = proxytest.Lacks
-	gives, fails = proxytest.Gives, proxytest.Fails
+	must, works = proxytest.Must, proxytest.Works
+	lacks       = proxytest.Lacks
+	fails       = proxytest.Fails
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {

@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,13 +13,12 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A PartnerQuery selects partners, and sorts them.
+// A PartnerQuery selects partners. They are sorted by their names.
 type PartnerQuery struct {
 	PartnerRef
 	Stage   rollout.Stage   `json:"stage,omitzero"`
 	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
 	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
-	Sort    string          `json:"sort,omitzero"`         // a column; with - before it, the highest first
 	After   int             `json:"after,omitzero,string"` // the next of the page before
 	Limit
 }
@@ -55,7 +53,6 @@ func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
 type Traffic struct {
 	Since *time.Time `json:"since,omitempty"` // since when the evidence is counted
 	Last  *time.Time `json:"last,omitempty"`  // the last call that was counted, to some seconds
-	Calls int        `json:"calls"`           // in the last 24 hours, at both backends: in this hour and the 23 before
 	Bills int        `json:"bills"`           // that were created in the last day
 	AtNew int        `json:"at_new"`          // of these, at the new backend
 }
@@ -81,27 +78,6 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 	t.AtNew += bills[evidence.New]
 }
 
-// partnerColumns are the columns that partners can be sorted by.
-var partnerColumns = map[string]func(a, b PartnerRow) int{
-	"name":    byName,
-	"stage":   func(a, b PartnerRow) int { return order(a.position(), b.position()) },
-	"share":   ascending(func(r PartnerRow) int { return r.Traffic.Share() }),
-	"verdict": ascending(func(r PartnerRow) evidence.Ruling { return r.Step.Ruling }),
-	"waits":   ascending(func(r PartnerRow) string { return rollout.JoinKinds(r.Step.Kinds()) }),
-	"last": ascending(func(r PartnerRow) int64 {
-		if r.Traffic.Last == nil {
-			return 0
-		}
-		return r.Traffic.Last.Unix()
-	}),
-	"calls": ascending(func(r PartnerRow) int { return r.Traffic.Calls }),
-}
-
-// ascending orders partners by a key.
-func ascending[K cmp.Ordered](key func(PartnerRow) K) func(a, b PartnerRow) int {
-	return func(a, b PartnerRow) int { return cmp.Compare(key(a), key(b)) }
-}
-
 // byName orders partners: those with a name first.
 func byName(a, b PartnerRow) int {
 	if (a.Name == "") != (b.Name == "") {
@@ -110,27 +86,10 @@ func byName(a, b PartnerRow) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
 }
 
-// order returns the order of a query: by name what is equal in the column.
-func (q PartnerQuery) order() (func(a, b PartnerRow) int, error) {
-	column, descending := strings.CutPrefix(cmp.Or(q.Sort, "name"), "-")
-	by := partnerColumns[column]
-	if by == nil {
-		return nil, badRequest("sort must be one of %s, with - before it for the highest first, but is %q",
-			strings.Join(slices.Sorted(maps.Keys(partnerColumns)), ", "), q.Sort)
-	}
-	return func(a, b PartnerRow) int {
-		if descending {
-			return cmp.Or(by(b, a), byName(a, b))
-		}
-		return cmp.Or(by(a, b), byName(a, b))
-	}, nil
-}
-
 // Partners returns a page of the partners, each with its traffic and its next stage.
 func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
-	order, err := q.order()
-	limit, wrong := q.get()
-	switch err := cmp.Or(err, wrong, o.needStore()); {
+	limit, err := q.get()
+	switch err := cmp.Or(err, o.needStore()); {
 	case err != nil:
 		return answer, err
 	case q.Stage != "" && !slices.Contains(rollout.Stages, q.Stage):
@@ -153,37 +112,15 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
 			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
 	})
-	byCalls := strings.TrimPrefix(q.Sort, "-") == "calls"
-	if byCalls {
-		err = o.countCalls(ctx, rows)
-	}
-	slices.SortFunc(rows, order)
+	slices.SortFunc(rows, byName)
 	answer.Number = len(rows)
 	rows = rows[min(q.After, len(rows)):]
 	if len(rows) > limit {
 		rows, answer.Next = rows[:limit], q.After+limit
 	}
-	if answer.Partners = rows; !byCalls { // of this page alone: all partners can have many hours
-		err = o.countCalls(ctx, rows)
-	}
-	return answer, err
+	answer.Partners = rows
+	return answer, nil
 }
-
-// countCalls sets the calls of partners in the last 24 hours.
-func (o *Operator) countCalls(ctx context.Context, rows []PartnerRow) error {
-	ids := make([]partner.ID, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	calls, err := o.Store.HoursIn(ctx, ids, o.hour().Add(-23*time.Hour))
-	for i, row := range rows {
-		rows[i].Traffic.Calls = calls[row.ID]
-	}
-	return err
-}
-
-// hour returns the start of this hour.
-func (o *Operator) hour() time.Time { return o.Now().Truncate(time.Hour) }
 
 // partnerRows returns one partner, or all for "". What is known of them is read once for all of them.
 func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerRow, error) {
@@ -225,24 +162,4 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-// HoursShown is how many hours [Operator.Hours] returns.
-const HoursShown = 48
-
-// Hours are the calls of a partner in the last hours, by backend.
-type Hours struct {
-	Since time.Time    // the start of the first hour
-	Hours []store.Hour // without those that have no call
-}
-
-// Hours returns the hours of one partner.
-func (o *Operator) Hours(ctx context.Context, p PartnerRef) (answer Hours, err error) {
-	only, err := p.one(ctx, o)
-	if err != nil {
-		return answer, err
-	}
-	answer.Since = o.hour().Add((1 - HoursShown) * time.Hour)
-	answer.Hours, err = o.Store.HoursOf(ctx, only, answer.Since)
-	return answer, err
 }

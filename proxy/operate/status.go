@@ -31,10 +31,10 @@ type Status struct {
 	RefusedUntil *time.Time   `json:"refused_until,omitempty"`
 	Default      StageSetting `json:"default"`
 
-	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
-	Clock    *Clock        `json:"clock,omitempty"`
-	Store    string        `json:"store,omitempty"`  // why it cannot be written to
-	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
+	Backends []Backend `json:"backends,omitempty"` // all upstreams that the store knows
+	Clock    *Clock    `json:"clock,omitempty"`
+	Store    string    `json:"store,omitempty"`  // why it cannot be written to
+	Reload   *Reading  `json:"reload,omitempty"` // the last one, if it was refused
 
 	// partners with a verdict FAIL, when the metrics were last computed
 	Failing   int           `json:"failing_partners,omitempty"`
@@ -114,7 +114,10 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer = Status{
 		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
 		Bills:  string(s.Config.Bills),
-		Settle: s.Config.Settle.String(), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
+		Settle: s.Config.Settle.String(), Failing: o.Rollout.Failing(),
+	}
+	if last := o.LastReading(); last.Error != "" {
+		answer.Reload = &last
 	}
 	decided, err := o.decided(ctx)
 	if err != nil {

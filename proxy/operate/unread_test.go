@@ -123,7 +123,7 @@ func TestStopWithMarkedCountsThatCannotBeRead(t *testing.T) {
 	d := operatorInMemory(t, separate)
 	d.seen("good", time.Hour)
 	d.change("/rollout/stage?by=a&stage=canary&percent=10&force=<all>&partner=<good>")
-	d.ends("good", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Arrived: d.Now(), Unsupported: [2]string{"FIELD_001 x", ""}})
+	d.ends("good", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"FIELD_001 x", ""}})
 	must(t, d.Router.Counts().Flush(t.Context()))
 	d.breaks("broken", true)
 	d.refuses("/rollout/stop?by=a", "[calls]")

@@ -128,6 +128,6 @@ func (r *Router) Count(c Call, w Route, end evidence.End) {
 	if !ok || c.Partner == "" {
 		return
 	}
-	end.Creates, end.Arrived = c.Creates, c.Arrived
+	end.Creates = c.Creates
 	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }

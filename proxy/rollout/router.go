@@ -348,8 +348,5 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-keep), clock.StoreTime.Add(-resolvedKept)); err != nil {
 		return err
 	}
-	if _, err = r.store.SweepHours(ctx, clock.StoreTime.Add(-evidence.HoursKept)); err != nil {
-		return err
-	}
 	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))
 }

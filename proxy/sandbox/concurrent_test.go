@@ -2,8 +2,6 @@ package sandbox_test
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
@@ -66,36 +64,6 @@ func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 				t.Errorf("the next approval is %s, not %s", b.Approval.Num, want)
 			}
 		})
-	}
-}
-
-// A payment and a destroy at the same time: one succeeds, and the bill has its state.
-func TestConcurrentPaymentAndDestroy(t *testing.T) {
-	t.Parallel()
-	r := start(t)
-	for round := range 16 {
-		id := fmt.Sprintf("ROUND%d", round)
-		r.must(newCall("v2", "create").with("billId", id))
-		got := atOnce(8, func(i int) string {
-			if i%2 == 0 {
-				status, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
-				if status == http.StatusConflict && !strings.Contains(body, "its state is ") {
-					return body
-				}
-				return fmt.Sprintf("pay %d", status)
-			}
-			code, _ := r.do(newCall(forms[i/2%2], "destroy").with("billId", id))
-			return "destroy " + code
-		})
-		b, err := r.Bill(demoKey, id)
-		must(t, err)
-		paid, ended := got["pay 200"], got["destroy 0000"]
-		if paid+ended != 1 || paid+got["pay 409"] != 4 || ended+got["destroy BILL_002"] != 4 {
-			t.Errorf("got %v", got)
-		}
-		if b.State != map[bool]string{true: "F", false: "D"}[paid == 1] || (b.Approval != nil) != (paid == 1) {
-			t.Errorf("got %v, and the bill is %s with the approval %v", got, b.State, b.Approval)
-		}
 	}
 }
 

@@ -91,14 +91,10 @@ func (s *Server) completeAdmin() error {
 	s.tokens.signedIn = func(who identity) {
 		_ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()})
 	}
-	reload := s.reload
-	if s.load == nil { // there is no file
-		reload = nil
-	}
 	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Operator: s.operator,
-		Ready: s.problems, Reload: reload, Access: s.tokens, Logger: s.log,
+		Ready: s.problems, Access: s.tokens, Logger: s.log,
 		Version: s.build.Version, Demo: s.build.Demo,
 	})
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 
+	"billbridge/config"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
 
@@ -57,4 +59,9 @@ func TestErrorsOfTheServerAreLoggedOrCounted(t *testing.T) {
 	if strings.Contains(got, "canary") || strings.Count(got, "\n") != 2 {
 		t.Error(got)
 	}
+}
+
+func sourceOf(remote string) netip.Prefix {
+	from, _ := new(config.Limits).Peer(remote)
+	return from
 }

@@ -38,7 +38,7 @@ func (s *Server) startKeys(ctx context.Context, c *config.Config) {
 	if s.rollout != nil {
 		err = errors.Join(operate.Explain(s.rollout.Refused()), err)
 	}
-	s.operator.NoteReload(err)
+	s.operator.NoteReading(err)
 }
 
 // followKeys reads every second which keys are those of one partner, until ctx ends.

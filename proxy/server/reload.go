@@ -23,7 +23,6 @@ func (s *Server) reload(by string) (err error) {
 	by = cmp.Or(by, "admin listener")
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	defer func() { s.console.Reloaded(err) }()
 	if s.load == nil {
 		s.log.Warn("config not reloaded: there is no config file")
 		return errors.New("there is no config file")
@@ -54,7 +53,7 @@ func (s *Server) reload(by string) (err error) {
 			err = s.rollout.Accept(ctx, c)
 		}
 	}
-	s.operator.NoteReload(err)
+	s.operator.NoteReading(err)
 	if err = operate.Explain(err); err != nil {
 		s.reloadOK.Set(0)
 		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())

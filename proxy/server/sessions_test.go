@@ -2,7 +2,6 @@ package server
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -126,57 +125,6 @@ func TestSessionEndsWithItsToken(t *testing.T) {
 	g.wantSession(t, "ben has no token", second, 401)
 }
 
-// One token has a bounded number of sessions; the oldest ends. Those of other tokens stay.
-func TestSessionsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuesser(t)
-		g.tokens.use(&config.Admin{Token: config.NewSecret("right"), Tokens: []config.AdminToken{{Name: "anna", Token: config.NewSecret("of-anna"), May: config.Operate}}})
-		_, others := g.signIn(operator, "of-anna", false, nil)
-		var own []*http.Cookie
-		for range 64 + 3 {
-			_, c := g.signIn(operator, "right", false, nil)
-			own = append(own, c)
-			time.Sleep(time.Second)
-		}
-		for i, c := range own {
-			want := http.StatusOK
-			if i < 3 {
-				want = http.StatusUnauthorized
-			}
-			g.wantSession(t, fmt.Sprint("session ", i), c, want)
-		}
-		g.wantSession(t, "the session of another token", others, 200)
-	})
-}
-
-// Guessing on the sign-in page is as slow as with bearer tokens, and both count together. A cookie that is wrong is no guess at a token.
-func TestWrongTokensOfSignInsAreSlowedDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuesser(t)
-		for i := range pages.FreeGuesses {
-			if i%2 == 0 {
-				g.ask("/metrics", attacker, "wrong")
-			} else if status, c := g.signIn(attacker, "wrong", false, nil); status != http.StatusUnauthorized || c != nil {
-				t.Errorf("a wrong token: %d %v", status, c)
-			}
-		}
-		for token, want := range map[string]int{"wrong": 401, "right": 200} {
-			began := time.Now()
-			if status, _ := g.signIn(attacker, token, false, nil); status != want || (time.Since(began) != 0) != (token == "wrong") {
-				t.Errorf("%s: %d after %s", token, status, time.Since(began))
-			}
-		}
-		for range 10 * pages.FreeGuesses {
-			g.wantSession(t, "a wrong cookie", &http.Cookie{Name: sessionCookie, Value: "x"}, 401)
-		}
-		if began := time.Now(); g.withCookie(&http.Cookie{Name: sessionCookie, Value: "x"}) != 401 || time.Since(began) != 0 {
-			t.Errorf("a wrong cookie is delayed by %s", time.Since(began))
-		}
-	})
-}
-
 // A reload during the sign-in removes the token: there is no session, also when the token comes back.
 func TestTokenRemovedDuringSignIn(t *testing.T) {
 	t.Parallel()
@@ -193,22 +141,4 @@ func TestTokenRemovedDuringSignIn(t *testing.T) {
 	if _, ok := d.tokens.sessions.Find(r); ok {
 		t.Error("the session came back with its token")
 	}
-}
-
-// Requests without a token do not extend the delay after wrong ones.
-func TestDelayEndsWithoutWrongTokens(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuesser(t)
-		for range pages.FreeGuesses {
-			g.ask("/metrics", attacker, "wrong")
-		}
-		for range 6 {
-			g.ask("/metrics", attacker, "")
-			time.Sleep(pages.GuessLogInterval)
-		}
-		if _, took, _ := g.ask("/metrics", attacker, "wrong"); took != 0 {
-			t.Errorf("a guess is still delayed by %s", took)
-		}
-	})
 }

@@ -67,9 +67,6 @@ func newCalls(t *testing.T, url string) *calls {
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
 		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined,
-		"addHour": func(s *store.Store, who string, at time.Time, backend, calls, failed int, took time.Duration) {
-			addHours(t, s, hourOf(who, at, backend, calls, failed, took))
-		},
 		"step": func(s *store.Store, forward bool, behind int64) error {
 			step := stepOf(t, s, forward)
 			step.Revision -= behind

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,4 +143,10 @@ func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
 			SELECT version, partner, operation FROM billbridge_counts WHERE `+c.String()+" ORDER BY added", c.args...)
+}
+
+// texts are one argument, for each.
+func texts[T ~string](all []T) string {
+	list, _ := json.Marshal(append([]T{}, all...)) // nil is no list
+	return string(list)
 }

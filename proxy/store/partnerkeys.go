@@ -153,10 +153,6 @@ var mergeKey = []string{
 	`INSERT INTO billbridge_proven (partner) SELECT $1 FROM billbridge_proven WHERE partner = $2
 		ON CONFLICT (partner) DO NOTHING`,
 	"DELETE FROM billbridge_proven WHERE partner = $2 AND $1 <> ''",
-	`UPDATE billbridge_hours SET partner = $1 WHERE partner = $2 AND NOT EXISTS (
-		SELECT 1 FROM billbridge_hours h WHERE h.partner = $1 AND h.at = billbridge_hours.at
-			AND h.backend = billbridge_hours.backend)`,
-	"DELETE FROM billbridge_hours WHERE partner = $2 AND $1 <> ''",
 	"DELETE FROM billbridge_wave_partners WHERE partner = $2 AND $1 <> ''", // its stage is now that of the partner
 	"UPDATE billbridge_partner_keys SET partner = $1 WHERE partner = $2",
 }

@@ -68,9 +68,6 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			c.Partner, c.Order = id, string(id)+" b"
 			accept(t, s, c)
 			works(t)(s.AddCounts(ctx, "v1", []store.Counts{{Partner: id, Operation: "bill.read", Data: []byte(name)}}, noon, joined))
-			h := store.Hour{Partner: id, At: noon.Truncate(time.Hour)}
-			h.Observe(false, time.Second)
-			works(t)(s.AddHours(ctx, []store.Hour{h}))
 			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, By: "kim", At: noon}))
 			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
 		}

@@ -18,13 +18,11 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/store"
 )
 
 // The limits of Counts, so that partners cannot make them grow. What exceeds them is lost, and the losses are counted.
 const (
 	maxCounts = 4096    // partners and operations
-	maxHours  = 1 << 14 // hours of partners and backends
 	maxKnown  = 1 << 16 // partners that are known to exist
 )
 
@@ -37,9 +35,8 @@ type Counts struct {
 	table  string // the version of the table in the comparisons
 	since  time.Time
 	all    countSet
-	lost   int                        // comparisons over the limit
-	hours  map[store.Hour]*store.Sums // by hours without sums; nil without a store
-	proved map[partner.ID]bool        // partners that exist: they were seen, or a call of them succeeded
+	lost   int                 // comparisons over the limit
+	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
 // A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, and
@@ -106,12 +103,9 @@ type End struct {
 	Code string
 
 	Succeeded   bool
-	Failed      bool          // by the fault of the backend
-	Arrived     time.Time     // if zero, the call counts in no hour
-	Took        time.Duration // at the backend; 0 if the call was not sent
-	Creates     bool          // it creates a bill
-	Mismatched  []string      // fields of the reply with another than their documented type
-	Unsupported [2]string     // by backend: why its form cannot carry the call if the other's can, as code and field
+	Creates     bool      // it creates a bill
+	Mismatched  []string  // fields of the reply with another than their documented type
+	Unsupported [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
 // NewCounts returns empty Counts for a version of the table.
@@ -223,9 +217,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		if n.Compared++; c.Bulk {
-			n.Bulk++
-		}
+		n.Compared++
 		if c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}
@@ -271,10 +263,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	if end.Code != "" { // otherwise the gateway refused the call
 		at.Number++
 		add(&at.Codes, end.Code, 1)
-		if t.hours != nil && !end.Arrived.IsZero() {
-			start := end.Arrived.UTC().Truncate(time.Hour)
-			t.hour(store.Hour{Partner: partner, At: start, Backend: int(backend)}).Observe(end.Failed, end.Took)
-		}
 	}
 	for _, field := range end.Mismatched {
 		add(&at.Mismatched, field, 1)

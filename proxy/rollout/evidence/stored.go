@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,9 +40,6 @@ type Stored struct {
 // NewStored returns the counts in a store. If it is nil, only those of this replica are counted, and are lost at exit.
 func NewStored(s *store.Store, now func() time.Time) *Stored {
 	t := &Stored{Counts: NewCounts("", now), store: s, flushing: make(chan struct{}, 1)}
-	if s != nil {
-		t.hours = map[store.Hour]*store.Sums{}
-	}
 	t.keeping, t.giveUp = context.WithCancel(context.Background())
 	return t
 }
@@ -108,7 +104,7 @@ func (t *Stored) Flush(ctx context.Context) error {
 	}
 	ended := make(chan error, 1) // the result may not be received
 	go func() {
-		err := errors.Join(t.flush(t.keeping), t.flushHours(t.keeping))
+		err := t.flush(t.keeping)
 		<-t.flushing
 		ended <- err
 	}()

@@ -276,27 +276,6 @@ CREATE TABLE billbridge_counts (
 -- The marked ones, for the kill switch.
 CREATE INDEX billbridge_counts_marked ON billbridge_counts (partner) WHERE marked = 1;
 
--- Calls at the backends by the hour, of the last days. The rows of the last hour change every few seconds: HOT, too.
-CREATE TABLE billbridge_hours (
-	partner TEXT COLLATE "C" NOT NULL,
-	at      BIGINT NOT NULL,
-	backend BIGINT NOT NULL CHECK (backend IN (0, 1)),
-	calls   BIGINT NOT NULL,
-	failed  BIGINT NOT NULL,
-	ms10    BIGINT NOT NULL,
-	ms30    BIGINT NOT NULL,
-	ms100   BIGINT NOT NULL,
-	ms300   BIGINT NOT NULL,
-	ms1000  BIGINT NOT NULL,
-	ms3000  BIGINT NOT NULL,
-	ms10000 BIGINT NOT NULL,
-	ms60000 BIGINT NOT NULL,
-	PRIMARY KEY (partner, at, backend)
-) WITH (fillfactor = 70);
-
--- The sums of all partners, and rows to remove.
-CREATE INDEX billbridge_hours_at ON billbridge_hours (at);
-
 -- Waves, which move many partners by themselves.
 CREATE TABLE billbridge_waves (
 	name     TEXT COLLATE "C" PRIMARY KEY,

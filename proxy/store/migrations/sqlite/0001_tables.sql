@@ -274,28 +274,6 @@ CREATE TABLE billbridge_counts (
 -- The marked ones, for the kill switch.
 CREATE INDEX billbridge_counts_marked ON billbridge_counts (partner) WHERE marked = 1;
 
--- Calls at the backends by the hour, of the last days.
-CREATE TABLE billbridge_hours (
-	partner TEXT NOT NULL,
-	at      INTEGER NOT NULL,                            -- the start of the hour
-	backend INTEGER NOT NULL CHECK (backend IN (0, 1)),  -- 0: old, 1: new
-	calls   INTEGER NOT NULL,
-	failed  INTEGER NOT NULL,                            -- of the calls, by the fault of the backend
-	-- of the calls, those that took at most so many milliseconds, and more than the column before says
-	ms10    INTEGER NOT NULL,
-	ms30    INTEGER NOT NULL,
-	ms100   INTEGER NOT NULL,
-	ms300   INTEGER NOT NULL,
-	ms1000  INTEGER NOT NULL,
-	ms3000  INTEGER NOT NULL,
-	ms10000 INTEGER NOT NULL,
-	ms60000 INTEGER NOT NULL,
-	PRIMARY KEY (partner, at, backend)
-) STRICT, WITHOUT ROWID;
-
--- The sums of all partners, and rows to remove.
-CREATE INDEX billbridge_hours_at ON billbridge_hours (at);
-
 -- Waves, which move many partners by themselves.
 CREATE TABLE billbridge_waves (
 	name     TEXT PRIMARY KEY,
