@@ -37,7 +37,6 @@ type Callbacks struct {
 	AtOnce  int     `yaml:"-"` // the maximum number of concurrent attempts
 	PerHost int     `yaml:"-"` // of these, the maximum for one host
 
-
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
 	// allowed in addresses of partners; [] for any

@@ -14,6 +14,7 @@ import (
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
 )
 
 // report returns the report of the rollout as soon as far accepts it.
@@ -225,6 +226,30 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	m.stopAndWait()
 	if kept, err := m.store.CountsIn(t.Context(), "", store.AllPartners.Of(partner.Of(demoKey))); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
+	}
+}
+
+// Bills are compared in bulk as reads of the partner are, and count for the same verdict. Only reads are sent.
+func TestBillsAreComparedInBulk(t *testing.T) {
+	t.Parallel()
+	for overlay, shows := range map[string]string{
+		"":          `"bills":{"not_there":1,"same":3},"old_only":0,"new_only":0,"left":0}`,
+		wrongAmount: `"bills":{"differs":3,"not_there":1},`,
+	} {
+		parallel(t, shows, func(t *testing.T) {
+			p, service, old, fresh := newSharedBills(t, "old", overlay)
+			const bulk = " POST /rollout/compare?rate=100&ids=BULK1%0ABULK2%0ABULK3%0AOTHER&partner={partner} | "
+			play(p, "409"+bulk+"when it has called since the start\nsuccess v2 create billId=BULK1,BULK2,BULK3")
+			for _, b := range service.Bills() {
+				must(t, service.Pay(demoKey, b.ID))
+			}
+			play(p, "200"+bulk+shows)
+			v := verdictOn(operate.Report{Verdicts: p.verdicts()}, "bill.read", evidence.ByShadow)
+			if v.Number != 3 || v.Bulk != 3 || v.NotThere != 1 || v.Bills != 3 || v.Paid != 3 || (v.Ruling == evidence.Fail) != (overlay != "") {
+				t.Errorf("%+v %+v", v, v.Compared)
+			}
+			equal(t, [2]int{old.writes(), fresh.writes()}, [2]int{3, 0})
+		})
 	}
 }
 

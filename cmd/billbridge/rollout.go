@@ -16,17 +16,18 @@ import (
 )
 
 type rolloutCommand struct {
-	Status   rolloutStatus `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
-	Report   rolloutReport `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
-	Next     rolloutNext   `cmd:"" help:"Move a partner to the next stage."`
-	Set      rolloutSet    `cmd:"" help:"Set the stage of a partner, or the default stage."`
-	Stop     rolloutStop   `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
-	Resume   rolloutChange `cmd:"" help:"Turn the kill switch off: the stages apply again."`
-	Begin    rolloutBegin  `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
-	Moved    rolloutMoved  `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
-	Restored rolloutChange `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset  `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
-	Key      rolloutKey    `cmd:"" help:"Add a new key to a partner."`
+	Status   rolloutStatus  `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
+	Report   rolloutReport  `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Compare  rolloutCompare `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
+	Next     rolloutNext    `cmd:"" help:"Move a partner to the next stage."`
+	Set      rolloutSet     `cmd:"" help:"Set the stage of a partner, or the default stage."`
+	Stop     rolloutStop    `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
+	Resume   rolloutChange  `cmd:"" help:"Turn the kill switch off: the stages apply again."`
+	Begin    rolloutBegin   `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
+	Moved    rolloutMoved   `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
+	Restored rolloutChange  `cmd:"" help:"Declare that the store was restored from a backup."`
+	Reset    rolloutReset   `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
+	Key      rolloutKey     `cmd:"" help:"Add a new key to a partner."`
 }
 
 // partnerFlags name a partner.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -136,30 +134,4 @@ type rolloutNext struct{ moveFlags }
 // Run moves the partners.
 func (c *rolloutNext) Run(ctx context.Context, partner operate.PartnerRef) error {
 	return c.move(ctx, "next", partner, false)
-}
-
-// A placed text is a line of a file, with its place: FILE:LINE.
-type placed struct{ place, text string }
-
-// linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
-func linesIn(file given, stdin io.Reader) (all []placed, err error) {
-	name, data, err := input(string(file), stdin)
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
-			all = append(all, placed{fmt.Sprintf("%s:%d", name, n), text})
-		}
-	}
-	return all, err
-}
-
-// input returns the name and the text of a file, or of stdin for -.
-func input(file string, stdin io.Reader) (name string, text []byte, err error) {
-	if file == "-" {
-		text, err = io.ReadAll(stdin)
-		return "stdin", text, err
-	}
-	text, err = os.ReadFile(file)
-	return file, text, err
 }

@@ -37,6 +37,7 @@ import (
 //	GET  /rollout/reads?partner=                                 [Operator.Reads]
 //	POST /rollout/read-all?partner=                              [Operator.ReadAll]
 //	POST /rollout/dismiss?partner=&bill=&merchant=&by=           [Operator.Dismiss]
+//	POST /rollout/compare?partner=&ids=&rate=                    [Operator.CompareBills]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /rollout/waves?active=true                              [Operator.Waves]
@@ -94,6 +95,7 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /rollout/reads", o.Reads)
 	handle(d, "POST /rollout/read-all", o.ReadAll)
 	handle(d, "POST /rollout/dismiss", o.Dismiss)
+	handle(d, "POST /rollout/compare", o.CompareBills)
 	handle(d, "POST /rollout/assign", o.Assign)
 	handle(d, "GET /rollout/bills", o.Bills)
 	handle(d, "GET /rollout/waves", o.Waves)
@@ -132,6 +134,7 @@ const exampleTime = "2026-11-21T09:00:00+09:00"
 const (
 	keyOfPartner = "key"
 	manyPartners = "partners"
+	manyBills    = "ids"
 )
 
 // decode fills a value from a request: from its path, its query, and the JSON object of its body.
@@ -210,7 +213,7 @@ func Encode(in ...any) (q url.Values, body []byte) {
 		}
 	}
 	for name, text := range all {
-		if name == keyOfPartner || name == manyPartners {
+		if name == keyOfPartner || name == manyPartners || name == manyBills {
 			body, _ = json.Marshal(map[string]string{name: text}) // a text
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -30,23 +31,26 @@ import (
 
 // Options are what an operator works with.
 type Options struct {
-	Config   func() *config.Config      // the config in force
-	Store    *store.Store               // nil if the config has none
-	Rollout  *rollout.Router            // nil if the config has none
-	Relay    *relay.Relay               // nil without a store
-	ReadBill rollout.ReadBill           // if nil, bills are not read at backends
-	Knows    func(partner.ID) bool      // whether ReadBill has a partner's key; nil without ReadBill
-	Opened   func(upstream string) bool // whether the breaker of an upstream is open; nil for never
-	Tick     func(context.Context)      // updates what the gateway knows of the store; may be nil
-	Logger   *slog.Logger               // if nil, nothing is logged
-	Now      func() time.Time           // if nil, time.Now
-	Version  string                     // of the program, for reports
+	Config   func() *config.Config // the config in force
+	Store    *store.Store          // nil if the config has none
+	Rollout  *rollout.Router       // nil if the config has none
+	Relay    *relay.Relay          // nil without a store
+	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
+	Knows    func(partner.ID) bool // whether ReadBill has a partner's key; nil without ReadBill
+	// if nil, bills are not compared
+	CompareBill CompareBill
+	Opened      func(upstream string) bool // whether the breaker of an upstream is open; nil for never
+	Tick        func(context.Context)      // updates what the gateway knows of the store; may be nil
+	Logger      *slog.Logger               // if nil, nothing is logged
+	Now         func() time.Time           // if nil, time.Now
+	Version     string                     // of the program, for reports
 }
 
 // An Operator does what operators decide. It is safe for concurrent use.
 type Operator struct {
 	Options
-	reading atomic.Pointer[Reading] // the last one
+	reading   atomic.Pointer[Reading] // the last one
+	comparing sync.Mutex              // held by CompareBills
 }
 
 // New returns an operator.

@@ -145,11 +145,12 @@ func Listen(
 	}
 	s.operator = operate.New(operate.Options{
 		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
-		Knows:   s.gateway.Knows,
-		Opened:  s.gateway.Opened,
-		Logger:  logger,
-		Version: build.String(),
-		Tick:    func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
+		CompareBill: s.gateway.CompareBill,
+		Knows:       s.gateway.Knows,
+		Opened:      s.gateway.Opened,
+		Logger:      logger,
+		Version:     build.String(),
+		Tick:        func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
 	})
 	s.startKeys(ctx, c)
 	s.apply(c)

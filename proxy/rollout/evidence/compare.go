@@ -66,6 +66,7 @@ type Comparison struct {
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
 	ReadBack    bool         // by Shadow.Check or Shadow.CheckPaid
+	Bulk        bool         // by Shadow.Compare
 	States      bool         // the answers have the state of the bill
 	Paid        bool         // the bill is paid
 	Request     string       // the id of the call

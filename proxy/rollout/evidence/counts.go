@@ -217,7 +217,9 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		n.Compared++
+		if n.Compared++; c.Bulk {
+			n.Bulk++
+		}
 		if c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}

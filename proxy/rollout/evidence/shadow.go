@@ -112,6 +112,21 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	return true
 }
 
+// Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
+// when that is done, or ctx ends: then nothing is counted.
+func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison {
+	s.mu.Lock()
+	ignore, table := s.config.Ignore, s.counts.Table()
+	s.mu.Unlock()
+	result := s.compare(ctx, c, most, ignore)
+	if ctx.Err() == nil && s.counts.Table() == table {
+		result.Request, result.At, result.Bulk = c.ID, c.At, true
+		s.done.WithLabelValues(string(result.Class)).Inc()
+		s.counts.Add(c.Partner, c.Operation.Name, result)
+	}
+	return result
+}
+
 // take takes a place, and reports whether there was one. The lock is held.
 func (s *Shadow) take(held int64) bool {
 	if s.closed || s.inFlight >= s.config.InFlight || s.bytes+held > int64(s.config.Bytes) {

@@ -270,6 +270,36 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 	}
 }
 
+// A bill that is compared in bulk again is no more evidence; one that a partner reads again is.
+func TestBulkCountsABillOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		bills, reads int
+		bulk         bool
+		want         int
+	}{{20, 20, true, 20}, {20, 22, true, 20}, {20, 120, true, 20}, {20, 120, false, 120}, {2000, 2000, true, 2000}, {2000, 6000, false, 6000}} {
+		counts := newCounts()
+		for i := range test.reads {
+			counts.Add(someone, "bill.read", evidence.Comparison{
+				Class: evidence.Same, Bill: fmt.Sprint("bill-", i%test.bills), Succeeded: [2]bool{true, true}, Bulk: test.bulk,
+			})
+		}
+		c := evidence.Verdicts(counts.Snapshot(), limits)[0].Compared
+		if c.Number != test.want || test.bulk && c.Bulk != test.want {
+			t.Errorf("%+v: %d comparisons, %d in bulk", test, c.Number, c.Bulk)
+		}
+	}
+	counts := newCounts()
+	for i := range 3 * 2000 {
+		counts.Add(someone, "bill.read", evidence.Comparison{
+			Class: evidence.Same, Bill: fmt.Sprint("bill-", i%2000), Succeeded: [2]bool{true, true}, Bulk: i < 4000,
+		})
+	}
+	if c := evidence.Verdicts(counts.Snapshot(), limits)[0].Compared; c.Number < 3700 || c.Number > 4300 { // about 2,000 in bulk, and 2,000 by the partner
+		t.Errorf("%d comparisons, %d in bulk", c.Number, c.Bulk)
+	}
+}
+
 // The merged counts of two replicas equal those of one replica that made all comparisons.
 func TestCountsMerge(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout/evidence"
+)
+
+type rolloutCompare struct {
+	adminFlags
+	partnerFlags
+	IDs  given     `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
+	Rate perSecond `default:"20/s" placeholder:"N/s" help:"The most bills per second (${default}), up to 100. A bill is read once at each backend, and again if the answers differ."`
+	JSON bool      `name:"json" help:"Print one JSON object instead of a table."`
+}
+
+// Run compares bills.
+func (c *rolloutCompare) Run(ctx context.Context, one operate.PartnerRef) error {
+	if one.Partner == "" {
+		return usageError("give one of --partner and --key-file")
+	}
+	lines, err := linesIn(c.IDs, c.in)
+	if err != nil {
+		return err
+	}
+	compared, err := c.compare(ctx, one, lines)
+	if err != nil {
+		return err
+	}
+	c.progressf("")
+	if err := showRows(c.out, c.JSON, "compare", []operate.ComparedBills{compared}); err != nil {
+		return err
+	}
+	differ := compared.Bills[string(evidence.Differs)]
+	switch {
+	case differ > 0:
+		return fmt.Errorf("%d of %d bills differ", differ, len(lines)-compared.Left)
+	case compared.Left > 0:
+		return errReported
+	}
+	return nil
+}
+
+// A perSecond is a rate such as 20/s or 20.
+type perSecond int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *perSecond) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(strings.TrimSuffix(string(text), "/s"))
+	if *p = perSecond(n); err != nil || n < 1 || n > 100 {
+		return fmt.Errorf("must be 1/s to 100/s, but is %q", text)
+	}
+	return nil
+}
+
+// compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
+func (c *rolloutCompare) compare(
+	ctx context.Context, p operate.PartnerRef, lines []placed,
+) (sum operate.ComparedBills, err error) {
+	sum.Bills, sum.Left = map[string]int{}, len(lines)
+	for sum.Left > 0 && sum.Stopped == "" {
+		done := len(lines) - sum.Left
+		in := operate.BillsToCompare{PartnerRef: p, Rate: int(c.Rate)}
+		for _, line := range lines[done:min(done+3*int(c.Rate), len(lines))] { // no more than an answer has
+			in.IDs += line.text + "\n"
+		}
+		var r operate.ComparedBills
+		if err := c.send(ctx, http.MethodPost, "/rollout/compare", &r, in); err != nil {
+			if ctx.Err() == nil || done == 0 {
+				return sum, err
+			}
+			sum.Stopped = "interrupted"
+			break
+		}
+		now := 0
+		for class, n := range r.Bills {
+			sum.Bills[class] += n
+			now += n
+		}
+		sum.Who, sum.Stopped, sum.Fields = r.Who, r.Stopped, append(sum.Fields, r.Fields...)
+		sum.OldOnly, sum.NewOnly = sum.OldOnly+r.OldOnly, sum.NewOnly+r.NewOnly
+		sum.Left -= now
+		c.progressf("%s: %d of %d bills", r.Label(), done+now, len(lines))
+		if now == 0 && sum.Left > 0 {
+			sum.Stopped = cmp.Or(sum.Stopped, "no bill was read in time")
+		}
+	}
+	return sum, nil
+}
+
+// A placed text is a line of a file, with its place: FILE:LINE.
+type placed struct{ place, text string }
+
+// linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
+func linesIn(file given, stdin io.Reader) (all []placed, err error) {
+	name, data, err := input(string(file), stdin)
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
+			all = append(all, placed{fmt.Sprintf("%s:%d", name, n), text})
+		}
+	}
+	return all, err
+}
+
+// input returns the name and the text of a file, or of stdin for -.
+func input(file string, stdin io.Reader) (name string, text []byte, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(stdin)
+		return "stdin", text, err
+	}
+	text, err = os.ReadFile(file)
+	return file, text, err
+}

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+)
+
+// CompareBill reads a bill of a partner at both backends of the rollout, with the partner's key, which must be known,
+// and compares the answers as those to a read of the partner. It is a [operate.CompareBill].
+func (g *Gateway) CompareBill(ctx context.Context, id partner.ID, bill string) evidence.Comparison {
+	unread := evidence.Comparison{Class: evidence.NoAnswer}
+	as := rollout.Credentials{Partner: id}
+	s, p := g.ownRead(&as, bill)
+	if as.Key == "" {
+		return unread
+	}
+	var reads [2]fetch
+	for i, upstream := range s.config.Rollout.Backends() {
+		target, call, request := s.composeRead(p, upstream)
+		if request == nil {
+			return unread
+		}
+		call.Release()
+		read := s.fetch(target, p.id, request)
+		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
+			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
+			defer cancel()
+			return read(ctx, most)
+		}
+	}
+	now, most := time.Now(), int64(s.config.Limits.Reply)
+	first, _ := reads[evidence.Old](ctx, most) // after an error it is counted as unclear
+	return g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
+		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first,
+		Other: reads[evidence.New], Again: reads[evidence.Old],
+	}, most)
+}
