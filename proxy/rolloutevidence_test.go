@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
