@@ -9,6 +9,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -108,13 +109,13 @@ func (x *exchange) keepRows() {
 		return
 	}
 	switch x.effect() {
-	case store.Succeeded:
+	case ledger.Succeeded:
 		if id := x.partner(); id != "" {
 			x.gateway.relay.Prove(id)
 			x.gateway.partners.remember(id, x.call)
 		}
 		return
-	case store.NotSent, store.Refused:
+	case ledger.NotSent, ledger.Refused:
 	default:
 		return
 	}

@@ -10,10 +10,10 @@ import (
 
 // A Happening is something that is reported to people.
 type Happening struct {
-	Kind                                          string // "doubled", "unknown", "dead" or "missing"
-	Partner                                       partner.ID
-	Upstream, Operation, Outcome, State, Callback string // those that the kind has
-	At                                            time.Time
+	Kind                               string // "doubled", "unknown", "dead" or "missing"
+	Partner                            partner.ID
+	Upstream, Outcome, State, Callback string // those that the kind has
+	At                                 time.Time
 }
 
 // happeningsMost is the most happenings that are returned at once; the oldest are left out.
@@ -26,16 +26,15 @@ const happeningsMost = 100_000
 func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without string) ([]Happening, error) {
 	return readAll[Happening](ctx, s, "finding what has happened", fmt.Sprintf(`
 		SELECT * FROM (
-			SELECT kind, partner, upstream, operation, outcome, state, id, at FROM (
+			SELECT kind, partner, upstream, outcome, state, id, at FROM (
 				SELECT h.*, ROW_NUMBER() OVER (PARTITION BY kind, partner, at / %d ORDER BY at, id) AS nth FROM (
-					SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id,
-						at
-						FROM billbridge_doubled WHERE at >= $1
-					UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
-						FROM billbridge_unknown WHERE at < $2 AND resolved IS NULL AND %s
-					UNION ALL SELECT 'dead', partner, upstream, '', last_outcome, '', id, last_at
+					SELECT 'doubled' AS kind, partner, upstream, '' AS outcome, '' AS state, '' AS id, doubled AS at
+						FROM billbridge_bills WHERE doubled >= $1
+					UNION ALL SELECT 'unknown', partner, upstream, '', '', '', unknown
+						FROM billbridge_bills WHERE unknown < $2 AND %s
+					UNION ALL SELECT 'dead', partner, upstream, last_outcome, '', id, last_at
 						FROM billbridge_callbacks WHERE state = 'failed' AND last_at >= $1 AND upstream <> $3
-					UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
+					UNION ALL SELECT 'missing', partner, upstream, '', shown, '', missing
 						FROM billbridge_addresses WHERE missing >= $1
 				) h
 			) firsts WHERE nth = 1 ORDER BY at DESC, kind, partner LIMIT %d
