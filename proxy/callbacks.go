@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/ledger"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 

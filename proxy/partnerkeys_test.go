@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -65,8 +66,8 @@ success legacy create apiKey=KEY2 billId=B3
 bills 2 1`)
 
 	proxytest.Eventually(t, func() bool { // the ledger has the outcome after the answer
-		row, err := m.store.Owner(t.Context(), second, "B3")
-		return err == nil && row.State == store.Owned
+		row, err := proxytest.On(m.store).Owner(t.Context(), second, "B3")
+		return err == nil && row.State == ledger.Owned
 	}, m.logs.String)
 	play(`
 200 POST /store/keys?partner={partner}&hash=SECOND&preview=true | "bills":2 | "preview":true
@@ -127,7 +128,7 @@ func TestKeyIsNotAdded(t *testing.T) {
 	}{
 		"the same bills": {time.Hour, func(m *rolloutGateway) {
 			for _, id := range []partner.ID{first, second} {
-				_, err := m.store.Found(t.Context(), id, demoBill, "old", time.Now(), "")
+				_, err := proxytest.On(m.store).Found(t.Context(), id, demoBill, "old", time.Now(), "")
 				must(t, err)
 			}
 		}, "409 Not changed: 1 bill ids are stored under the key and under the partner: " + demoBill + "."},

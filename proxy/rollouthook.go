@@ -169,7 +169,7 @@ func (x *exchange) complete() {
 	defer cancel()
 	succeeded := effect == ledger.Succeeded
 	rolls := x.gateway.rollout
-	err := rolls.Ended(ctx, call, route, rollout.Ending{
+	err := rolls.Ended(ctx, route, rollout.Ending{
 		Outcome: effect, Shown: shown,
 		// A create is also of unknown outcome if the reply does not prove that nothing was created.
 		Unknown: call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == ledger.Unknown),

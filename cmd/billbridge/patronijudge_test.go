@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"

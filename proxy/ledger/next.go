@@ -274,7 +274,6 @@ func (e ReadEnded) apply(env Env, c Call, b *Bill) error {
 	if since.IsZero() {
 		return nil
 	}
-	b.Reads++
 	if b.Due.Equal(e.Claimed) {
 		b.Due = e.Next(since, c.At)
 	}
@@ -282,6 +281,7 @@ func (e ReadEnded) apply(env Env, c Call, b *Bill) error {
 }
 
 func (e Claimed) apply(_ Env, c Call, b *Bill) error {
+	b.Reads++
 	b.Due = c.At.Add(e.For)
 	return nil
 }

@@ -130,7 +130,7 @@ func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Write)
 	o.Rollout.CountRead(says.Result)
 	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", b.Partner.Short(),
 		"bill", rollout.ShownBill(b.ID), "operation", w.Operation, "request_id", w.Request,
-		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads+1)
+		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	if s.Result == rollout.Present || s.Result == rollout.Absent {
 		owned := b.State != ledger.Released && b.Upstream == w.Upstream
 		return o.recordRead(within, b.Partner, b.ID, w.Upstream, s, owned, sent)

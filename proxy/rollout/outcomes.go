@@ -51,7 +51,8 @@ type Ending struct {
 
 // Ended records how a call with a route ended: how its create ended, then that the bill is there, then what was shown
 // of it, then when it ends. The outcome of the call itself is the last: only a later read can resolve it.
-func (r *Router) Ended(ctx context.Context, c Call, w Route, e Ending) error {
+func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
+	c := w.call
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil
 	}
@@ -99,14 +100,6 @@ func (r *Router) Ended(ctx context.Context, c Call, w Route, e Ending) error {
 		err = errors.Join(err, r.store.MoveEnd(ctx, known, r.event(c, w.Upstream, nil).Call, c.Until))
 	}
 	return err
-}
-
-// NotSent takes back the create of a route that is not sent.
-func (r *Router) NotSent(ctx context.Context, c Call, w Route) error {
-	if w.create == "" {
-		return nil
-	}
-	return r.Ended(ctx, c, w, Ending{Outcome: ledger.NotSent})
 }
 
 // looked is the event of a read that was not sent before at; none if the read showed nothing of the bill. A write that

@@ -62,6 +62,7 @@ type Route struct {
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
 
+	call     Call        // that was routed
 	bill     ledger.Bill // as the ledger has it
 	create   string      // the token of the recorded create; "" of other calls
 	recorded bool        // what a read shows of the bill is recorded
@@ -107,6 +108,7 @@ func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		return Route{}, r.countRefused(err)
 	}
 	r.metrics.routed.WithLabelValues(route.Upstream, string(route.Reason)).Inc()
+	route.call = c
 	return route, nil
 }
 
@@ -137,7 +139,10 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		if r.store.Generation() == generation {
 			return route, err
 		}
-		if err := r.NotSent(ctx, c, route); err != nil {
+		if route.call = c; route.create == "" {
+			continue
+		}
+		if err := r.Ended(ctx, route, Ending{Outcome: ledger.NotSent}); err != nil {
 			return Route{}, storeUnavailable(err)
 		}
 	}

@@ -4,7 +4,7 @@
 //	go r.Run(ctx)                               // follows the operators' changes, made here and on other replicas
 //	route, err := r.Route(ctx, call, probe)     // before anything is sent
 //	…
-//	err = r.Ended(ctx, call, route, rollout.Ending{Outcome: ledger.Succeeded})
+//	err = r.Ended(ctx, route, rollout.Ending{Outcome: ledger.Succeeded})
 //	r.Count(call, route, end)                   // for the report
 //
 // Where each backend has bills of its own (bills: separate), every bill has an owner, and every call about the bill

@@ -41,7 +41,7 @@ const (
 	countAtMost = 10_000
 )
 
-// Bills returns bills and the number of all that the filter selects, at most countAtMost. Each of its statements reads at
+// Bills returns bills and the number of all that the filter selects, which is exact up to countAtMost. Each of its statements reads at
 // most readAtOnce rows.
 func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, all int, err error) {
 	if err := checkPrefix(f.PartnerPrefix); f.PartnerPrefix != "" && err != nil {
@@ -57,7 +57,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 		return nil, 0, err
 	}
 	from := &billPlace{}
-	for from != nil && all < countAtMost {
+	for from != nil && (len(list) < f.Limit || all < countAtMost) {
 		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, *from, f.Limit-len(list)) })
 		if err != nil {
 			return nil, 0, err
