@@ -153,7 +153,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	happened, failed := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
 	err = errors.Join(err, failed)
 	for _, h := range happened {
-		d := Data{Upstream: h.Upstream, Reason: h.Outcome, To: h.State, Callback: h.Callback}
+		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
 		add(h.Kind, h.Partner, h.At, d, h.At.Truncate(time.Hour)) // as Happened returns them
 	}
 	n.Certificates(func(end time.Time, kind, name string) {

@@ -117,7 +117,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 		return bills
 	}
 	if unknown, resolved := left("unknown"), left("resolved"); unknown != "B3 no such bill by gateway; " ||
-		resolved != "B1 no such bill by gateway; B2 no such bill by gateway; " {
+		resolved != "B2 no such bill by gateway; B1 no such bill by gateway; " {
 		t.Errorf("unknown: %s, resolved: %s", unknown, resolved)
 	}
 	ref := operate.PartnerRef{Partner: string(partner.Of("one"))}

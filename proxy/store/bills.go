@@ -51,6 +51,11 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s",
 			ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
 	}
+	switch f.List {
+	case AllBills, UnknownBills, UnclearBills, ResolvedBills, DoubledBills:
+	default:
+		return nil, 0, fmt.Errorf("%w: there is no list %q of bills", ErrFilter, f.List)
+	}
 	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
 		return onePartner(q, f.PartnerPrefix, fitting("billbridge_bills"))
 	}); err != nil {

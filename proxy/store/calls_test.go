@@ -103,6 +103,9 @@ func newCalls(t *testing.T, url string) *calls {
 			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
 		},
+		"interrupted": func(s *store.Store, before, next time.Time) error {
+			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
+		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
 			b, due, err := s.ClaimRead(ctx, who, at, at)
 			if !due {

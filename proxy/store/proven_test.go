@@ -68,7 +68,7 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 			copies+"bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) "+
 				"SELECT partner, bill || i, version, upstream, state, also_at, ends, estimated, data FROM n, billbridge_bills",
 			copies+"bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) "+
-				"SELECT partner, 'more' || i, version, upstream, state, also_at, ends, estimated, data FROM n, billbridge_bills WHERE i < 199 AND bill = 'b'")
+				"SELECT partner, 'more' || i, version, upstream, state, also_at, ends, estimated, data FROM n, billbridge_bills WHERE i < 200 AND bill = 'b'")
 		may(s, "one", true) // it has 999
 		bind(t, s, address("last", "last"))
 		may(s, "one", false)
