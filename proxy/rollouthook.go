@@ -99,6 +99,7 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until:   relay.Until(read.Value(billing.Expiry)),
+		Amount:  read.ComparableValue(billing.Amount),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	x.in.call.Partner = x.partner()
@@ -199,9 +200,13 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
 			Amount: x.call.ReplyValue(billing.Amount),
 		}
+		if x.to.route.Relevant(shown) {
+			shown.Shows = x.state.shows(x.call, x.call.ReplyMeaning(billing.State))
+		}
 	case succeeded && set != "":
 		final := billing.Final(operation.Table(), setMeans)
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final}
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
+		shown.Shows = x.state.shows(x.call, setMeans)
 	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:

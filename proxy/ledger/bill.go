@@ -7,6 +7,7 @@
 package ledger
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -49,12 +50,25 @@ type Bill struct {
 	Writes    []Write   `json:"writes,omitempty"`   // those that had no answer; of an operation and merchant the last
 	Reads     int       `json:"reads,omitzero"`     // how often the gateway has read it since the last of Writes
 	Doubled   *Call     `json:"doubled,omitempty"`  // the call that showed it at both upstreams, until it is assigned
+
+	Amount string            `json:"amount,omitzero"` // of its create; "" if it is not certain of which
+	Seen   Sight             `json:"seen,omitzero"`   // the furthest state that a look showed
+	Said   Sight             `json:"said,omitzero"`   // the state that a write was acknowledged to make, until a look
+	Exact  map[string]string `json:"exact,omitempty"` // what must not change: digests, by state and path
+	Doubt  *Contradiction    `json:"doubt,omitempty"` // waits for a second look
 }
 
 // A Create is a create that was recorded and has not ended.
 type Create struct {
 	Token    string `json:"token"` // unique among those of the bill
 	Merchant string `json:"merchant,omitzero"`
+	Amount   string `json:"amount,omitzero"`
+}
+
+// A Sight is a state of a bill, with the call by which it was first seen.
+type Sight struct {
+	Means string `json:"means,omitzero"` // the meaning of the state; "" for none
+	Call
 }
 
 // A Write is a call without an answer, so that its outcome is unknown until a look resolves it.
@@ -135,7 +149,7 @@ func (b *Bill) recorded() bool { return b.State != Unrecorded }
 
 // clone returns a copy that shares nothing that events change.
 func (b Bill) clone() Bill {
-	b.Creates, b.Writes = slices.Clone(b.Creates), slices.Clone(b.Writes)
+	b.Creates, b.Writes, b.Exact = slices.Clone(b.Creates), slices.Clone(b.Writes), maps.Clone(b.Exact)
 	return b
 }
 

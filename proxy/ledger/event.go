@@ -11,7 +11,7 @@ type Event struct {
 // What was seen.
 type What interface {
 	// apply changes a bill. After an error, it has changed only what the error says.
-	apply(env Env, c Call, b *Bill) error
+	apply(env Env, c Call, b *Bill) ([]Contradiction, error)
 }
 
 // A Call is the call that an event is about.
@@ -40,8 +40,9 @@ const (
 // that of the event: so all creates of one id go to one backend, through whichever gateways they come. If another call
 // that arrived after it was told that there is no such bill, the error is ErrDenied.
 type CreateBegun struct {
-	Token string    // unique
-	Until time.Time // when the bill ends; if that is not after the create, it is estimated
+	Token  string    // unique
+	Amount string    // as it can be compared; "" if it is not known
+	Until  time.Time // when the bill ends; if that is not after the create, it is estimated
 }
 
 // CreateEnded is how a recorded create ended. A create that never ends is taken for one that may have taken effect.
@@ -82,11 +83,24 @@ type WriteUnknown struct {
 // as they are. Writes that ended Settles before it cannot take effect later, so that it resolves their outcome. A final
 // state resolves all, and the owned bill does not count as open any more. That there is no such bill resolves only
 // creates, and only if the bill has no owner and the create named the merchant of the read.
+//
+// A write that was acknowledged to make a state is no look: it is kept until one shows what became of it.
 type Looked struct {
 	Read    Reading // with State if it showed the bill; At is set here
 	Final   bool    // the bill stays in the state
 	Absent  bool    // there is no such bill
 	Settles time.Duration
+	Said    bool // the state is that of an acknowledged write
+	Shows
+}
+
+// Shows is what a look shows of a bill that can be compared with what is known of it.
+type Shows struct {
+	Means  string            // the meaning of its state; "" if that is not known
+	Moves  Moves             // of the table
+	Amount string            // as it can be compared; "" if it shows none
+	Exact  map[string]string // values that must not change, by path: those that the reply has
+	Whole  bool              // it has all of them that the bill has
 }
 
 // ReadEnded is the end of a read that the gateway has made by itself.

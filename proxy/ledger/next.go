@@ -28,14 +28,14 @@ type Env struct {
 	Restored     time.Time                 // the last declared restore of the store; zero if there was none
 }
 
-// Next is the bill after an event. After an error it is the bill as the event says; mostly as it was.
-func Next(env Env, b Bill, e Event) (Bill, error) {
+// Next is the bill after an event, with what the event contradicts. After an error it is the bill as the event says; mostly as it was.
+func Next(env Env, b Bill, e Event) (Bill, []Contradiction, error) {
 	b = b.clone()
-	err := e.What.apply(env, env.call(e.Call), &b)
+	found, err := e.What.apply(env, env.call(e.Call), &b)
 	if len(b.Creates) == 0 { // as it comes from the store
 		b.Creates = nil
 	}
-	return b, err
+	return b, found, err
 }
 
 // call is a call as a bill keeps it.
@@ -68,18 +68,18 @@ func (b *Bill) extend(end time.Time, estimated bool) {
 	}
 }
 
-func (e CreateBegun) apply(env Env, c Call, b *Bill) error {
+func (e CreateBegun) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	until, estimated := env.end(c.At, e.Until)
-	create := Create{e.Token, c.Merchant}
+	create := Create{e.Token, c.Merchant, env.Text(e.Amount)}
 	if !b.recorded() {
 		b.Upstream, b.State, b.Merchant, b.Creates = c.Upstream, Pending, c.Merchant, []Create{create}
 		b.Changed, b.Tried = c.At, c.At
 		b.extend(until, estimated)
-		return nil
+		return nil, nil
 	}
 	one := !b.OfOther(c.Merchant)
 	if !(b.State == Owned && one) && !b.Denied.IsZero() && !b.Denied.Before(c.At) && !b.Denied.After(c.At.Add(DeniedFor)) {
-		return ErrDenied
+		return nil, ErrDenied
 	}
 	switch {
 	case b.State == Released:
@@ -95,22 +95,23 @@ func (e CreateBegun) apply(env Env, c Call, b *Bill) error {
 		b.Tried = c.At
 	}
 	b.extend(until, estimated)
-	return nil
+	return nil, nil
 }
 
-func (e CreateEnded) apply(env Env, c Call, b *Bill) error {
+func (e CreateEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	i := slices.IndexFunc(b.Creates, func(c Create) bool { return c.Token == e.Token })
 	switch {
 	case i >= 0 && (e.Outcome != Succeeded || b.Upstream == c.Upstream):
 	case e.Outcome == Succeeded:
-		err := Found{}.apply(env, c, b)
+		_, err := Found{}.apply(env, c, b)
 		if err != nil {
-			_ = AtBoth{}.apply(env, c, b) // it always can
+			b.atBoth(c)
 		}
-		return err
+		return nil, err
 	default:
-		return ErrNotOpen
+		return nil, ErrNotOpen
 	}
+	amount := b.Creates[i].Amount
 	b.Creates = slices.Delete(b.Creates, i, i+1)
 	notCreated := e.Outcome == Refused || e.Outcome == NotSent
 	switch {
@@ -119,8 +120,13 @@ func (e CreateEnded) apply(env Env, c Call, b *Bill) error {
 			b.Merchant = c.Merchant
 		}
 		b.own(c.At)
+		if b.Uncertain || len(b.Creates) > 0 { // which of them made the bill is not certain
+			amount = ""
+		}
+		b.another(amount)
 	case !notCreated:
 		b.Uncertain = true
+		b.another("")
 	// No other create can have taken effect, and this one did not.
 	case b.State == Pending && !b.Uncertain && len(b.Creates) == 0:
 		b.State, b.Changed, b.Ends = Released, c.At, released
@@ -132,7 +138,7 @@ func (e CreateEnded) apply(env Env, c Call, b *Bill) error {
 	if !notCreated && b.Ended.Before(b.Tried) {
 		b.Ended = time.Time{}
 	}
-	return nil
+	return nil, nil
 }
 
 // own makes the bill that of its upstream for good.
@@ -142,7 +148,7 @@ func (b *Bill) own(at time.Time) {
 	}
 }
 
-func (e Found) apply(env Env, c Call, b *Bill) error {
+func (e Found) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	end := env.EstimatedEnd(c.At)
 	switch one := !b.OfOther(c.Merchant); {
 	case !b.recorded() || b.State == Released:
@@ -155,10 +161,10 @@ func (e Found) apply(env Env, c Call, b *Bill) error {
 		b.Upstream = c.Upstream
 		b.own(c.At)
 	case one && b.State == Owned:
-		_ = AtBoth{}.apply(env, c, b)
-		return ErrOtherOwner
+		b.atBoth(c)
+		return nil, ErrOtherOwner
 	case one: // a create of it is under way at the other upstream
-		return ErrOtherOwner
+		return nil, ErrOtherOwner
 	case b.AlsoAt != c.Upstream && (b.AlsoAt == "" || b.AlsoAt == b.Upstream):
 		b.AlsoAt = c.Upstream
 		b.extend(end, true)
@@ -166,35 +172,35 @@ func (e Found) apply(env Env, c Call, b *Bill) error {
 			b.Ended = time.Time{}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (e Denied) apply(env Env, c Call, b *Bill) error {
+func (e Denied) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	if !b.recorded() {
 		b.State, b.Merchant, b.Changed, b.Tried, b.Ends, b.Denied = Released, c.Merchant, c.At, c.At, latest(b.Ends, released), c.At
-		return nil
+		return nil, nil
 	}
 	other := b.OfOther(c.Merchant)
 	if b.State == Owned && !other {
-		return nil
+		return nil, nil
 	}
 	settled := len(b.Creates) == 0 && !b.Uncertain && b.State != Pending
 	if !settled && b.Tried.After(c.At.Add(-e.UnderWay)) && !b.Tried.After(c.At.Add(DeniedFor)) {
-		return ErrInProgress
+		return nil, ErrInProgress
 	}
 	b.Denied = c.At
-	return nil
+	return nil, nil
 }
 
-func (e EndMoved) apply(env Env, c Call, b *Bill) error {
+func (e EndMoved) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	until, estimated := env.end(c.At, e.Until)
 	if !b.recorded() || b.State == Released {
-		return nil
+		return nil, nil
 	}
 	if b.AlsoAt == "" && !b.OfOther(c.Merchant) || b.AlsoAt != "" && b.Ends.Before(until) {
 		b.Ends, b.Estimated = until, estimated
 	}
-	return nil
+	return nil, nil
 }
 
 func (env Env) reading(r Reading) Reading {
@@ -204,10 +210,10 @@ func (env Env) reading(r Reading) Reading {
 // writesAtMost is how many writes without an answer are kept of a bill: merchants can be invented.
 const writesAtMost = 64
 
-func (e WriteUnknown) apply(env Env, c Call, b *Bill) error {
+func (e WriteUnknown) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	b.addWrite(Write{Call: c, Read: env.reading(e.Read)})
 	b.plan(env.Stamp(e.Next))
-	return nil
+	return nil, nil
 }
 
 // addWrite adds a write without an answer; a later one of an operation and merchant takes the place of the former.
@@ -230,13 +236,20 @@ func (b *Bill) plan(next time.Time) {
 	}
 }
 
-func (e Looked) apply(env Env, c Call, b *Bill) error {
+func (e Looked) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	shown := e.Read.State != ""
 	same := b.Upstream == c.Upstream && !b.OfOther(c.Merchant)
 	resolves := c.At.Add(-e.Settles)
+	var found []Contradiction
+	switch {
+	case same && e.Said:
+		b.said(c, e.Shows)
+	case same && shown:
+		found = b.look(c, e.Shows)
+	}
 	if shown && e.Final {
 		resolves = c.At
-		if same && b.State == Owned && b.Ended.IsZero() && !b.Tried.After(c.At) && b.AlsoAt == "" {
+		if !e.Said && same && b.State == Owned && b.Ended.IsZero() && !b.Tried.After(c.At) && b.AlsoAt == "" {
 			b.Ended = c.At
 		}
 	}
@@ -256,37 +269,33 @@ func (e Looked) apply(env Env, c Call, b *Bill) error {
 		}
 	}
 	b.rest()
-	return nil
+	return found, nil
 }
 
 // CreateOperation is the name of the operation that creates bills.
 const CreateOperation = "bill.create"
 
-// rest ends the reads of the gateway when no outcome is unknown any more.
+// rest ends the reads of the gateway when they have nothing to find out any more.
 func (b *Bill) rest() {
-	if !b.Unknown() {
+	if b.waitsSince().IsZero() {
 		b.Due = time.Time{}
 	}
 }
 
-func (e ReadEnded) apply(env Env, c Call, b *Bill) error {
-	since := b.UnknownSince()
-	if since.IsZero() {
-		return nil
-	}
-	if b.Due.Equal(e.Claimed) {
+func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	if since := b.waitsSince(); !since.IsZero() && b.Due.Equal(e.Claimed) {
 		b.Due = e.Next(since, c.At)
 	}
-	return nil
+	return nil, nil
 }
 
-func (e Claimed) apply(_ Env, c Call, b *Bill) error {
+func (e Claimed) apply(_ Env, c Call, b *Bill) ([]Contradiction, error) {
 	b.Reads++
 	b.Due = c.At.Add(e.For)
-	return nil
+	return nil, nil
 }
 
-func (e Dismissed) apply(env Env, c Call, b *Bill) error {
+func (e Dismissed) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	of := map[string]bool{}
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {
@@ -294,7 +303,7 @@ func (e Dismissed) apply(env Env, c Call, b *Bill) error {
 		}
 	}
 	if c.Merchant == "" && len(of) > 1 {
-		return ErrMerchants
+		return nil, ErrMerchants
 	}
 	for i := range b.Writes {
 		if w := &b.Writes[i]; w.Resolved.IsZero() && (c.Merchant == "" || w.Merchant == c.Merchant) {
@@ -302,32 +311,37 @@ func (e Dismissed) apply(env Env, c Call, b *Bill) error {
 		}
 	}
 	b.rest()
-	return nil
+	return nil, nil
 }
 
-func (e Interrupted) apply(env Env, c Call, b *Bill) error {
+func (e Interrupted) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	if b.State != Pending || b.Uncertain || len(b.Creates) == 0 || !b.Tried.Before(c.At) ||
 		slices.ContainsFunc(b.Writes, func(w Write) bool {
 			return w.Operation == CreateOperation && !w.At.Before(b.Tried) && !b.OfOther(w.Merchant)
 		}) {
-		return nil
+		return nil, nil
 	}
 	b.addWrite(Write{
 		Call: Call{At: b.Tried, Operation: CreateOperation, Upstream: b.Upstream, Merchant: b.Merchant},
 		Read: Reading{Finding: e.Finding},
 	})
 	b.plan(env.Stamp(e.Next))
-	return nil
+	return nil, nil
 }
 
-func (e AtBoth) apply(env Env, c Call, b *Bill) error {
+func (AtBoth) apply(_ Env, c Call, b *Bill) ([]Contradiction, error) {
+	b.atBoth(c)
+	return nil, nil
+}
+
+// atBoth marks the bill by the first call that showed it at both upstreams.
+func (b *Bill) atBoth(c Call) {
 	if b.Doubled == nil {
 		b.Doubled = &c
 	}
-	return nil
 }
 
-func (e Assigned) apply(env Env, c Call, b *Bill) error {
+func (e Assigned) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	same := b.Upstream == c.Upstream
 	if !same {
 		b.Ended = time.Time{}
@@ -336,6 +350,7 @@ func (e Assigned) apply(env Env, c Call, b *Bill) error {
 		b.Tried = c.At
 	}
 	b.Upstream, b.State, b.Merchant, b.Changed, b.Doubled = c.Upstream, Owned, "", c.At, nil
+	b.another("")
 	b.extend(env.EstimatedEnd(c.At), true)
-	return nil
+	return nil, nil
 }

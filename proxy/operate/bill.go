@@ -130,7 +130,9 @@ func ledgerBill(row ledger.Bill) LedgerBill {
 }
 
 func resultOf(says rollout.BackendBill) rollout.ReadResult {
-	s := rollout.ReadResult{Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+	s := rollout.ReadResult{
+		Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
+	}
 	for result, words := range rollout.ResultTexts {
 		if words == says.Result {
 			s.Result = result
@@ -144,7 +146,7 @@ func (o *Operator) recordRead(
 	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
 ) error {
 	if owned && s.Result == rollout.Present {
-		_, err := o.Store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
+		_, _, err := o.Store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
 			Call: ledger.Call{At: o.Now(), Upstream: upstream, Merchant: s.Merchant}, What: ledger.Found{},
 		})
 		if err != nil {

@@ -82,7 +82,7 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 	}
 }
 
-// readNext reads the bill of a partner that has been due for longest, as of each of its writes with an unknown outcome.
+// readNext reads the bill of a partner that has been due for longest, as of each call that awaits it.
 // read is false if there is none, or after an error.
 func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer rollout.Recovered(&err) // read is false then
@@ -92,27 +92,21 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	if err != nil || !due {
 		return false, err
 	}
-	asked := map[[2]string]bool{}
-	for _, w := range b.Writes {
-		of := [2]string{w.Upstream, w.Merchant}
-		if !w.Resolved.IsZero() || asked[of] {
-			continue
-		}
-		asked[of] = true
-		if err := o.readAfter(ctx, b, w); err != nil || ctx.Err() != nil { // another gateway reads it after the claim
+	for _, c := range b.Awaits() {
+		if err := o.readAfter(ctx, b, c); err != nil || ctx.Err() != nil { // another gateway reads it after the claim
 			return false, err
 		}
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
-	_, err = o.Store.Apply(within, ledger.Bill{Partner: id, ID: b.ID}, ledger.Event{
+	_, _, err = o.Store.Apply(within, ledger.Bill{Partner: id, ID: b.ID}, ledger.Event{
 		Call: ledger.Call{At: o.Now()}, What: ledger.ReadEnded{Claimed: b.Due, Next: o.Rollout.Settings().NextRead},
 	})
 	return true, err
 }
 
-// readAfter reads a bill where a write of it was sent.
-func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Write) error {
+// readAfter reads a bill where a call of it was sent.
+func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Call) error {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	says, asked, sent := rollout.BackendBill{Result: rollout.NotAsked}, rollout.Credentials{}, o.Now()
@@ -128,14 +122,14 @@ func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Write)
 	s := resultOf(says)
 	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
 	o.Rollout.CountRead(says.Result)
-	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", b.Partner.Short(),
+	o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
 		"bill", rollout.ShownBill(b.ID), "operation", w.Operation, "request_id", w.Request,
 		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	if s.Result == rollout.Present || s.Result == rollout.Absent {
 		owned := b.State != ledger.Released && b.Upstream == w.Upstream
 		return o.recordRead(within, b.Partner, b.ID, w.Upstream, s, owned, sent)
 	}
-	_, err := o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
+	_, _, err := o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
 		Call: ledger.Call{At: sent, Upstream: w.Upstream, Merchant: w.Merchant},
 		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
 	})

@@ -63,9 +63,10 @@ var tokens atomic.Int64
 func (b Bills) apply(
 	ctx context.Context, known ledger.Bill, upstream, merchant string, at time.Time, what ledger.What,
 ) (ledger.Bill, error) {
-	return b.store.Apply(ctx, known, ledger.Event{
+	got, _, err := b.store.Apply(ctx, known, ledger.Event{
 		Call: ledger.Call{At: at, Upstream: upstream, Merchant: merchant}, What: what,
 	})
+	return got, err
 }
 
 // Own begins a create.
@@ -117,7 +118,7 @@ func (b Bills) Owner(ctx context.Context, id partner.ID, bill string) (Owner, er
 func (b Bills) NoAnswer(
 	ctx context.Context, id partner.ID, bill string, c ledger.Call, read ledger.Reading, next time.Time,
 ) error {
-	_, err := b.store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
+	_, _, err := b.store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
 		Call: c, What: ledger.WriteUnknown{Read: read, Next: next},
 	})
 	if errors.Is(err, store.ErrBill) {
@@ -153,6 +154,6 @@ func (b Bills) Looked(
 
 // AtBoth marks a bill as doubled.
 func (b Bills) AtBoth(ctx context.Context, id partner.ID, bill string, c ledger.Call) error {
-	_, err := b.store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{Call: c, What: ledger.AtBoth{}})
+	_, _, err := b.store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{Call: c, What: ledger.AtBoth{}})
 	return err
 }

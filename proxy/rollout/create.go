@@ -44,7 +44,7 @@ func (r *Router) create(
 	}
 	done := r.metrics.timed("own")
 	preferred, token := s.Backends[to.backend], rand.Text()[:createDigits]
-	bill, err := r.store.Apply(ctx, at.bill(c), r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until}))
+	bill, err := r.apply(ctx, at.bill(c), r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
 	done()
 	route := Route{Upstream: bill.Upstream, Reason: to.reason, bill: bill, create: token}
 	switch {
@@ -94,7 +94,7 @@ func (r *Router) nowEvent(c Call, upstream string, what ledger.What) ledger.Even
 
 // takeBack takes back a recorded create that is not sent, and returns the backend of its bill.
 func (r *Router) takeBack(ctx context.Context, s *Settings, c Call, w Route) (evidence.Backend, error) {
-	_, err := r.store.Apply(ctx, w.bill, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: ledger.NotSent}))
+	_, err := r.apply(ctx, w.bill, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: ledger.NotSent}))
 	owner, ok := s.backend(w.Upstream)
 	switch {
 	case !ok: // recorded by a replica with another config
@@ -137,7 +137,7 @@ func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	defer r.metrics.timed("deny")()
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
 	denied := r.event(c, s.Backends[evidence.Old], ledger.Denied{UnderWay: s.UnderWay()})
-	bill, err := r.store.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, denied)
+	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, denied)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil

@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"billbridge/config"
@@ -27,6 +29,9 @@ type ReadResult struct {
 	Ended         bool   // whether the bill stays in the state
 	By            string // who read: ByCall, ByOperator or ByGateway
 	Merchant      string // with which the bill was read
+	Said          bool   // it is no read, but a write that was acknowledged to make the state
+
+	Shows ledger.Shows // what can be compared with the ledger
 }
 
 // Who reads a bill, as the store has it.
@@ -38,7 +43,7 @@ const (
 
 // Relevant reports whether [Router.Ended] would record what the answer to a call with this route showed.
 func (w Route) Relevant(s ReadResult) bool {
-	return w.recorded && (w.bill.Unknown() || s.Result == Present && s.Ended && w.bill.Ended.IsZero())
+	return w.recorded && (w.bill.Unknown() || s.Result == Present)
 }
 
 // An Ending is how a call ended, for the ledger.
@@ -84,7 +89,7 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	var err error
 	if len(events) > 0 {
 		var bill ledger.Bill
-		bill, err = r.store.Apply(ctx, known, events...)
+		bill, err = r.apply(ctx, known, events...)
 		switch {
 		case errors.Is(err, store.ErrBill): // nothing is kept of such an id
 			err = nil
@@ -102,6 +107,26 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	return err
 }
 
+// apply applies events to a bill. What they contradict is evidence against the new backend, whoever saw it.
+func (r *Router) apply(ctx context.Context, known ledger.Bill, events ...ledger.Event) (ledger.Bill, error) {
+	bill, found, err := r.store.Apply(ctx, known, events...)
+	s := r.current.Load()
+	for _, c := range found {
+		backend, ok := s.backend(c.Upstream)
+		r.log.Log(ctx, map[bool]slog.Level{false: slog.LevelWarn, true: slog.LevelInfo}[c.Vanished],
+			"a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(), "bill", ShownBill(bill.ID),
+			"upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation, "request_id", c.Request,
+			"vanished", c.Vanished)
+		if ok && backend == evidence.New {
+			r.counts.Add(bill.Partner, cmp.Or(c.Operation, ReadOperation), evidence.Contradicts(bill.ID, c))
+		}
+	}
+	return bill, err
+}
+
+// ReadOperation is the operation of reads of the gateway, in counts.
+const ReadOperation = "bill.read"
+
 // looked is the event of a read that was not sent before at; none if the read showed nothing of the bill. A write that
 // ended later than wire before it may still take effect.
 func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []ledger.Event {
@@ -109,7 +134,7 @@ func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []l
 		return nil
 	}
 	e := r.event(c, upstream, ledger.Looked{
-		Read: s.reading(), Final: s.Result == Present && s.Ended, Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
+		Said: s.Said, Shows: s.Shows, Read: s.reading(), Final: s.Result == Present && s.Ended, Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
 	})
 	e.At, e.Merchant = at, s.Merchant
 	return []ledger.Event{e}
@@ -123,7 +148,7 @@ func (r *Router) RecordProbe(
 	if len(events) == 0 {
 		return nil
 	}
-	_, err := r.store.Apply(ctx, ledger.Bill{Partner: partner, ID: bill}, events...)
+	_, err := r.apply(ctx, ledger.Bill{Partner: partner, ID: bill}, events...)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}

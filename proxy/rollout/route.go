@@ -25,6 +25,7 @@ type Call struct {
 	Merchant, Bill  string
 	LoggedBill      string    // the bill as the log may show it
 	Until           time.Time // when the bill ends; zero if that is not known
+	Amount          string    // as it can be compared; "" if it is not known
 	Arrived         time.Time // if zero, now
 }
 
@@ -318,7 +319,7 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 func (r *Router) found(ctx context.Context, c Call, upstream string) (ledger.Bill, error) {
 	defer r.metrics.timed("found")()
 	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
-	bill, err := r.store.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, r.event(c, upstream, ledger.Found{}))
+	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, r.event(c, upstream, ledger.Found{}))
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return bill, nil
@@ -332,7 +333,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) (ledger.Bil
 
 // both records that a bill is at both backends.
 func (r *Router) both(ctx context.Context, c Call, known ledger.Bill, upstream string) error {
-	bill, err := r.store.Apply(ctx, known, r.nowEvent(c, upstream, ledger.AtBoth{}))
+	bill, err := r.apply(ctx, known, r.nowEvent(c, upstream, ledger.AtBoth{}))
 	return r.sawBoth(c, bill, err)
 }
 

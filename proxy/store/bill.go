@@ -94,14 +94,6 @@ func storing(b *ledger.Bill, was int64) (statement, error) {
 	return statement{billUpdate, append(args, was)}, nil
 }
 
-// env is what events depend on.
-func (s *Store) env() ledger.Env {
-	return ledger.Env{
-		Stamp:        func(at time.Time) time.Time { return asStored(s.stamp(at)) },
-		EstimatedEnd: s.estimatedEnd, Name: storedName, Text: printable,
-	}
-}
-
 // Bill returns what is known of the bills of a partner with an id. Its version is 0 if that is nothing.
 func (s *Store) Bill(ctx context.Context, id partner.ID, bill string) (ledger.Bill, error) {
 	return read(ctx, s, "reading a bill", func(q tx) ledger.Bill { return storedBill(q, id, bill) })
@@ -116,13 +108,15 @@ func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
 	return opened(q, row, billRow.bill)
 }
 
-// Apply applies events to a bill, in their order, and returns it as it is then stored. known is the bill as the caller
-// knows it: at least its partner and id. The error is that of the first event that has one (see [ledger.Event]); the
+// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known is
+// the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one (see [ledger.Event]); the
 // later ones are applied, too. After any other error, the events may have been stored or not: an event that says how a
 // create ended can be applied again.
 //
 // Nothing is written if nothing changes. After an error of the store nothing may be sent.
-func (s *Store) Apply(ctx context.Context, known ledger.Bill, events ...ledger.Event) (ledger.Bill, error) {
+func (s *Store) Apply(
+	ctx context.Context, known ledger.Bill, events ...ledger.Event,
+) (ledger.Bill, []ledger.Contradiction, error) {
 	decides := slices.ContainsFunc(events, ledger.Event.Decides)
 	for _, e := range events {
 		var names []string
@@ -130,88 +124,87 @@ func (s *Store) Apply(ctx context.Context, known ledger.Bill, events ...ledger.E
 			names = []string{e.Upstream}
 		}
 		if err := ownable(known.Partner, known.ID, e.At, names...); err != nil {
-			return known, err
+			return known, nil, err
 		}
 		switch e.What.(type) {
 		case ledger.CreateEnded, ledger.WriteUnknown: // what is lost here, an operator must find out
 			ctx = patient(ctx)
 		}
 	}
-	env := s.env()
 	_, looks := events[0].What.(ledger.Found)
 	if looks { // most bills that are found are owned by that upstream already: then nothing is written
 		var err error
 		if known, err = s.Bill(ctx, known.Partner, known.ID); err != nil {
-			return known, err
+			return known, nil, err
 		}
 	}
-	after, err := applied(env, known, events)
-	if err == nil && (!decides || looks) && known.Version != 0 && after.Same(known) {
-		return known, nil
+	fast := s.applied(known, events)
+	if fast.err == nil && (!decides || looks) && known.Version != 0 && fast.Same(known) {
+		return known, fast.found, nil
 	}
 	_, begins := events[0].What.(ledger.CreateBegun)
-	fast := err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1)
-	if !fast {
-		return s.applySlowly(ctx, known, events)
+	const doing = "recording a bill"
+	var got application
+	var err error
+	slowly := func(q tx) application { return s.apply(q, known, events) }
+	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
+		var store statement
+		if store, err = storing(&fast.Bill, known.Version); err == nil {
+			got, err = record(ctx, s, &entry{
+				doing: doing, key: []string{"bill", string(known.Partner), known.ID}, statement: store,
+			}, fast, slowly)
+		}
+	} else {
+		got, err = write(ctx, s, doing, slowly)
 	}
-	store, err := storing(&after, known.Version)
-	if err != nil {
-		return known, err
-	}
-	type result struct {
-		ledger.Bill
-		err error
-	}
-	n := &entry{doing: "recording a bill", key: []string{"bill", string(known.Partner), known.ID}, statement: store}
-	got, err := record(ctx, s, n, result{after, nil}, func(q tx) result {
-		b, err := s.apply(q, known, events)
-		return result{b, err}
-	})
-	return got.Bill, cmp.Or(err, got.err)
+	return got.Bill, got.found, cmp.Or(err, got.err)
 }
 
-// applied is a bill after events, with the first of their errors.
-func applied(env ledger.Env, b ledger.Bill, events []ledger.Event) (_ ledger.Bill, first error) {
+// An application is a bill after events.
+type application struct {
+	ledger.Bill
+	found []ledger.Contradiction
+	err   error // the first
+}
+
+// applied applies events to a bill, in memory.
+func (s *Store) applied(b ledger.Bill, events []ledger.Event, restored ...time.Time) application {
+	env := ledger.Env{
+		Stamp:        func(at time.Time) time.Time { return asStored(s.stamp(at)) },
+		EstimatedEnd: s.estimatedEnd, Name: storedName, Text: printable,
+	}
+	for _, at := range restored {
+		env.Restored = at
+	}
+	a := application{Bill: b}
 	for _, e := range events {
-		var err error
-		b, err = ledger.Next(env, b, e)
-		first = cmp.Or(first, err)
+		next, found, err := ledger.Next(env, a.Bill, e)
+		a = application{next, append(a.found, found...), cmp.Or(a.err, err)}
 	}
-	return b, first
-}
-
-// applySlowly applies events in a transaction of their own.
-func (s *Store) applySlowly(ctx context.Context, known ledger.Bill, events []ledger.Event) (ledger.Bill, error) {
-	var refused error
-	b, err := write(ctx, s, "recording a bill", func(q tx) ledger.Bill {
-		var b ledger.Bill
-		b, refused = s.apply(q, known, events)
-		return b
-	})
-	return b, cmp.Or(err, refused)
+	return a
 }
 
 // apply applies events to the bill that is stored. Another transaction can change that between reading and writing: then
 // it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
-func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) (ledger.Bill, error) {
-	env, id := s.env(), known.Partner
-	env.Restored = value[time.Time](q, "SELECT restored FROM billbridge_rollout")
+func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) application {
+	id, restored := known.Partner, value[time.Time](q, "SELECT restored FROM billbridge_rollout")
 	for q.err == nil {
 		if !slices.ContainsFunc(events, ledger.Event.Decides) { // the key may have become one of a partner
 			id = value[partner.ID](q, "SELECT "+ofPartner("$1"), string(known.Partner))
 		}
 		was := storedBill(q, id, known.ID)
-		after, err := applied(env, was, events)
+		after := s.applied(was, events, restored)
 		if q.err != nil || after.Same(was) {
-			return was, err
+			after.Bill = was
+			return after
 		}
-		statement, failed := storing(&after, was.Version)
+		statement, failed := storing(&after.Bill, was.Version)
 		q.fail(failed)
 		if q.exec(statement.text, statement.args...) == 1 {
-			return after, err
+			return after
 		}
 	}
-	return known, nil
+	return application{Bill: known}
 }
 
 // billAtMost is the most bytes of an id, well within what an index of PostgreSQL takes. Documented ids are far shorter.
@@ -244,7 +237,7 @@ func ofMerchant(row, call string) string {
 // MoveEnd records that an operation other than a create has moved the end of a bill to until. The callback addresses of
 // the bill stay as long.
 func (s *Store) MoveEnd(ctx context.Context, known ledger.Bill, c ledger.Call, until time.Time) error {
-	_, err := s.Apply(ctx, known, ledger.Event{Call: c, What: ledger.EndMoved{Until: until}})
+	_, _, err := s.Apply(ctx, known, ledger.Event{Call: c, What: ledger.EndMoved{Until: until}})
 	until = s.end(c.At, until)
 	return errors.Join(err, s.exec(ctx, "recording the end of a bill", `
 		UPDATE billbridge_addresses SET until = $3, ends = $3

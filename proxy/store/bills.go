@@ -192,7 +192,7 @@ func (s *Store) ClaimRead(
 			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1 `+s.passOver,
 			id, s.stamp(due))
 		if bill != "" {
-			b, _ = s.apply(q, ledger.Bill{Partner: id, ID: bill}, []ledger.Event{claimed})
+			b = s.apply(q, ledger.Bill{Partner: id, ID: bill}, []ledger.Event{claimed}).Bill
 		}
 		return b
 	})
@@ -240,7 +240,7 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 			if len(b.Creates) == 0 || b.Uncertain {
 				continue
 			}
-			if _, err := s.Apply(ctx, b, event); err != nil {
+			if _, _, err := s.Apply(ctx, b, event); err != nil {
 				return err
 			}
 		}
@@ -260,11 +260,11 @@ func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by s
 	n, err = write(ctx, s, "dismissing an unknown outcome", func(q tx) (n int) {
 		s.lock(q, shared, claims) // see betweenClaims
 		was := storedBill(q, id, bill)
-		var b ledger.Bill
-		b, refused = s.apply(q, was, []ledger.Event{{
+		after := s.apply(q, was, []ledger.Event{{
 			Call: ledger.Call{At: now, Merchant: merchant}, What: ledger.Dismissed{By: by, Finding: Dismissed},
 		}})
-		if n = was.Unresolved() - b.Unresolved(); n > 0 {
+		refused = after.err
+		if n = was.Unresolved() - after.Unresolved(); n > 0 {
 			audited(q, Change{Action: OutcomeDismissed, By: by, At: now, Partner: id, Subject: bill})
 		}
 		return n

@@ -120,10 +120,10 @@ func newCalls(t *testing.T, url string) *calls {
 			look := ledger.Event{Call: ledger.Call{At: at, Upstream: "old"}, What: ledger.Looked{Read: ledger.Reading{Finding: finding, By: "gateway"}}}
 			end := ledger.Event{Call: ledger.Call{At: at}, What: ledger.ReadEnded{Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return next }}}
 			if finding == "" {
-				_, err := s.Apply(ctx, b, end)
+				_, _, err := s.Apply(ctx, b, end)
 				return err
 			}
-			_, err := s.Apply(ctx, b, look, end)
+			_, _, err := s.Apply(ctx, b, look, end)
 			return err
 		},
 		"outcomes": func(s *store.Store, list store.BillList, before time.Time) ([]string, int, error) {

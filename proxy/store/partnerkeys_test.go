@@ -193,10 +193,11 @@ func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		ownBill(t, s, secondKey, "b1", "old", ledger.Succeeded)
-		works(t)(s.Apply(t.Context(), ledger.Bill{Partner: secondKey, ID: "b1"}, ledger.Event{
+		_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: secondKey, ID: "b1"}, ledger.Event{
 			Call: ledger.Call{At: noon.Add(time.Minute), Upstream: "old"},
 			What: ledger.Looked{Read: ledger.Reading{Finding: "destroyed", State: "D"}, Final: true},
-		}))
+		})
+		must(t, err)
 		c, err := proxytest.On(s).Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
 		must(t, err)
 		addKey(t, s)

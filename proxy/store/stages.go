@@ -374,6 +374,5 @@ func (s *Store) assign(q tx, c *Change) {
 	q.fail(ownable(c.Partner, c.Subject, c.At, c.To))
 	known := storedBill(q, c.Partner, c.Subject)
 	c.From = known.Upstream
-	_, err := s.apply(q, known, []ledger.Event{{Call: ledger.Call{At: c.At, Upstream: c.To}, What: ledger.Assigned{}}})
-	q.fail(err)
+	s.apply(q, known, []ledger.Event{{Call: ledger.Call{At: c.At, Upstream: c.To}, What: ledger.Assigned{}}})
 }

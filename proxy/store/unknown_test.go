@@ -20,13 +20,14 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 // shows records a read at an upstream that shows a bill.
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
-	works(t)(s.Apply(t.Context(), ledger.Bill{Partner: partnerOne, ID: bill}, ledger.Event{
+	_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: partnerOne, ID: bill}, ledger.Event{
 		Call: ledger.Call{At: at, Upstream: upstream, Merchant: "shop"},
 		What: ledger.Looked{
 			Read:  ledger.Reading{Finding: "has it", State: state, Amount: "20000", By: "operator"},
 			Final: ended, Settles: at.Sub(resolves),
 		},
-	}))
+	})
+	must(t, err)
 }
 
 // noAnswer records a write of a bill without an answer.

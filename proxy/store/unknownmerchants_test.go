@@ -44,7 +44,7 @@ func TestUnknownOutcomesOfTwoMerchants(t *testing.T) {
 		equal(t, due, false, "a second claim", err)
 		next := noon.Add(time.Hour)
 		ended := ledger.ReadEnded{Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return next }}
-		b, err = s.Apply(ctx, b, ledger.Event{Call: ledger.Call{At: noon}, What: ended})
+		b, _, err = s.Apply(ctx, b, ledger.Event{Call: ledger.Call{At: noon}, What: ended})
 		equal(t, b.Due, next, err)
 		for _, merchant := range []string{"shop", "other"} {
 			equal(t, b.LastWrite(merchant).Member, "member of "+merchant)

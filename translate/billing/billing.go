@@ -74,6 +74,15 @@ func Later(t *translate.Table, meaning string) []string {
 	})
 }
 
+// Moves are the meanings that a bill can have after each meaning, which is among them.
+func Moves(t *translate.Table) map[string][]string {
+	moves := map[string][]string{}
+	for _, meaning := range t.MeaningsOf(State) {
+		moves[meaning] = Later(t, meaning)
+	}
+	return moves
+}
+
 // AboutBill reports whether the operation is about one bill.
 func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request, Bill) }
 
