@@ -87,14 +87,13 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 // doubt keeps a contradiction until another look, not before secondLook, shows the same; then it is returned.
 func (b *Bill) doubt(d Contradiction) []Contradiction {
 	switch {
-	case b.Doubt == nil || b.Doubt.Kind != d.Kind:
+	case b.Doubt == nil || b.Doubt.Kind != d.Kind || b.Doubt.Before != d.Before:
 		b.Doubt = &d
 		b.plan(d.At.Add(secondLook))
 		return nil
 	case d.At.Before(b.Doubt.At.Add(secondLook)):
 		return nil
 	}
-	d.Before = b.Doubt.Before
 	b.Doubt = nil
 	if d.Kind == State {
 		b.Seen = Sight{d.Now, d.Call}
