@@ -135,7 +135,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 // shows is what the reply of a call shows of a bill in a state with a meaning that can be compared with what is known of it. A bill that can still
 // be paid has no values that must not change, and often no amount.
 func (s *state) shows(call *translate.Call, means string) ledger.Shows {
-	shows := ledger.Shows{Means: means, Moves: s.moves}
+	shows := ledger.Shows{Means: means, Moves: s.moves, Paid: billing.Paid(s.config.Table, means)}
 	done := !billing.NeverPaid(s.config.Table, shows.Means) && shows.Means != ""
 	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {
 		return shows

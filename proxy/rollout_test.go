@@ -283,7 +283,14 @@ func (m *rolloutGateway) older(by time.Duration) {
 	unknown, _, also := m.store.Bills(m.t.Context(), store.BillFilter{List: store.UnknownBills, Limit: 1000, Now: time.Now()})
 	must(m.t, errors.Join(err, also))
 	for _, b := range append(list, unknown...) {
-		b.Changed, b.Tried = b.Changed.Add(-by), b.Tried.Add(-by)
+		for _, at := range []*time.Time{&b.Changed, &b.Tried, &b.Seen.At, &b.Said.At} {
+			if !at.IsZero() {
+				*at = at.Add(-by)
+			}
+		}
+		if b.Doubt != nil {
+			b.Doubt.At = b.Doubt.At.Add(-by)
+		}
 		for i := range b.Writes {
 			b.Writes[i].At = b.Writes[i].At.Add(-by)
 		}

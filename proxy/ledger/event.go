@@ -97,6 +97,7 @@ type Looked struct {
 // Shows is what a look shows of a bill that can be compared with what is known of it.
 type Shows struct {
 	Means  string            // the meaning of its state; "" if that is not known
+	Paid   bool              // it means that the bill is paid, and not cancelled
 	Moves  Moves             // of the table
 	Amount string            // as it can be compared; "" if it shows none
 	Exact  map[string]string // values that must not change, by path: those that the reply has

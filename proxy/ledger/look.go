@@ -104,26 +104,35 @@ func (b *Bill) doubt(d Contradiction) []Contradiction {
 // exact compares the values that must not change while a bill is in a state. What an acknowledged write said counts for
 // the state that it made.
 func (b *Bill) exact(c Call, s Shows) (found []Contradiction) {
-	known := func(of string) bool { return strings.HasPrefix(of, s.Means+" ") }
+	if b.Exact == nil && len(s.Exact) > 0 {
+		b.Exact = map[string]string{}
+	}
+	against := func(path, before, now string) {
+		found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: before, Now: now})
+	}
+	all := s.Means + " " // a look has shown all of them
+	_, complete := b.Exact[all]
 	for path, text := range s.Exact {
-		of := s.Means + " " + path
+		of, now := all+path, digest(text)
 		switch before, ok := b.Exact[of]; {
+		case !ok && complete:
+			against(path, "(missing)", "(there)")
 		case !ok:
-			if b.Exact == nil {
-				b.Exact = map[string]string{}
-			}
-			b.Exact[of] = digest(text)
-		case before != digest(text):
-			found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: "(another)", Now: "(now)"})
+			b.Exact[of] = now
+		case before != now:
+			against(path, "(another)", "(now)")
 		}
-		if said, ok := b.Exact["said "+of]; ok && said != digest(text) {
-			found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: "(acknowledged)", Now: "(now)"})
+		if said, ok := b.Exact["said "+of]; ok && said != now {
+			against(path, "(acknowledged)", "(now)")
 		}
 	}
+	if s.Whole && !complete && len(s.Exact) > 0 {
+		b.Exact[all] = ""
+	}
 	for of := range b.Exact {
-		path := strings.TrimPrefix(of, s.Means+" ")
-		if _, ok := s.Exact[path]; s.Whole && known(of) && !ok {
-			found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: "(there)", Now: "(missing)"})
+		path, same := strings.CutPrefix(of, all)
+		if _, ok := s.Exact[path]; s.Whole && same && path != "" && !ok {
+			against(path, "(there)", "(missing)")
 		}
 	}
 	slices.SortFunc(found, func(a, b Contradiction) int { return strings.Compare(a.Path, b.Path) })

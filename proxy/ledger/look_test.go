@@ -122,7 +122,7 @@ create 100, 1s W, 2s said D, 3s D |
 create 100, 1s F 100, 2s F 101 | amount 100>101
 create 100, 1s W, 2s W 90 | amount 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
-create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
+create 100, 1s F 100 num=1, 2s F 100 num=1 at=7 | exact at (missing)>(there)
 create 100, 1s F 100 num=1, 2s F 100 | exact num (there)>(missing)
 create 100, 1s F num=1, 2s C num=2 |
 create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 |

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -58,7 +57,11 @@ type Ending struct {
 // of it, then when it ends. The outcome of the call itself is the last: only a later read can resolve it.
 func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	c := w.call
-	if r.store == nil || c.Partner == "" || c.Bill == "" {
+	if c.Partner == "" || c.Bill == "" {
+		return nil
+	}
+	if r.store == nil {
+		r.countLook(w, e, ledger.Bill{})
 		return nil
 	}
 	var events []ledger.Event
@@ -86,10 +89,11 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 		}
 		events = append(events, r.nowEvent(c, w.Upstream, write))
 	}
+	var found []ledger.Contradiction
 	var err error
 	if len(events) > 0 {
 		var bill ledger.Bill
-		bill, err = r.apply(ctx, known, events...)
+		bill, found, err = r.contradicted(ctx, known, events...)
 		switch {
 		case errors.Is(err, store.ErrBill): // nothing is kept of such an id
 			err = nil
@@ -100,6 +104,9 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 		}
 		known = bill
 	}
+	if len(found) == 0 {
+		r.countLook(w, e, known)
+	}
 	if e.Outcome == ledger.Succeeded && c.Writes && !c.Creates && !c.Until.IsZero() &&
 		r.current.Load().Config.Bills != config.Shared {
 		err = errors.Join(err, r.store.MoveEnd(ctx, known, r.event(c, w.Upstream, nil).Call, c.Until))
@@ -107,25 +114,48 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	return err
 }
 
-// apply applies events to a bill. What they contradict is evidence against the new backend, whoever saw it.
+// apply is contradicted, for events that show nothing of a bill.
 func (r *Router) apply(ctx context.Context, known ledger.Bill, events ...ledger.Event) (ledger.Bill, error) {
-	bill, found, err := r.store.Apply(ctx, known, events...)
-	s := r.current.Load()
-	for _, c := range found {
-		backend, ok := s.backend(c.Upstream)
-		r.log.Log(ctx, map[bool]slog.Level{false: slog.LevelWarn, true: slog.LevelInfo}[c.Vanished],
-			"a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(), "bill", ShownBill(bill.ID),
-			"upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation, "request_id", c.Request,
-			"vanished", c.Vanished)
-		if ok && backend == evidence.New {
-			r.counts.Add(bill.Partner, cmp.Or(c.Operation, ReadOperation), evidence.Contradicts(bill.ID, c))
-		}
-	}
+	bill, _, err := r.contradicted(ctx, known, events...)
 	return bill, err
 }
 
-// ReadOperation is the operation of reads of the gateway, in counts.
-const ReadOperation = "bill.read"
+// contradicted applies events to a bill. What they contradict is evidence against the new backend, whoever saw it.
+func (r *Router) contradicted(
+	ctx context.Context, known ledger.Bill, events ...ledger.Event,
+) (ledger.Bill, []ledger.Contradiction, error) {
+	bill, found, err := r.store.Apply(ctx, known, events...)
+	for _, c := range found {
+		level := slog.LevelWarn
+		if c.Vanished {
+			level = slog.LevelInfo
+		}
+		r.log.Log(ctx, level, "a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(),
+			"bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
+			"request_id", c.Request, "vanished", c.Vanished)
+		if backend, ok := r.current.Load().backend(c.Upstream); ok && backend == evidence.New {
+			r.counts.Add(bill.Partner, ledger.CreateOperation, evidence.Contradicts(bill.ID, c))
+		}
+	}
+	return bill, found, err
+}
+
+// countLook counts a read of a partner that shows a bill of the new backend as the ledger knows it. A paid one counts as
+// paid if its amount is that of the create. If both backends have the same bills, there is no ledger.
+func (r *Router) countLook(w Route, e Ending, known ledger.Bill) {
+	if e.Shown == nil || e.Shown.Said || e.Shown.Result != Present || !w.ReadBack || w.call.Writes {
+		return
+	}
+	shows := e.Shown.Shows
+	shared := r.current.Load().Config.Bills == config.Shared
+	if !shared && (shows.Amount == "" || shows.Amount != known.Amount) {
+		return
+	}
+	r.counts.Add(w.call.Partner, ledger.CreateOperation, evidence.Comparison{
+		Class: evidence.Same, Bill: w.call.Bill, Succeeded: [2]bool{true, true}, ReadBack: true, States: true,
+		Paid: shows.Paid, Request: w.call.ID, At: r.now(),
+	})
+}
 
 // looked is the event of a read that was not sent before at; none if the read showed nothing of the bill. A write that
 // ended later than wire before it may still take effect.

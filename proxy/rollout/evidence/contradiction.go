@@ -19,7 +19,7 @@ var contradictions = map[ledger.Kind]struct {
 // What a second look has not shown again is no difference: a copy of its data was behind.
 func Contradicts(bill string, c ledger.Contradiction) Comparison {
 	result := Comparison{
-		Class: Moved, Bill: bill, Succeeded: [2]bool{true, true}, Request: c.Request, At: c.At,
+		Class: Moved, Bill: bill, Succeeded: [2]bool{true, true}, ReadBack: true, Request: c.Request, At: c.At,
 	}
 	if c.Vanished {
 		return result
