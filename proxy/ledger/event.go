@@ -104,6 +104,9 @@ type Shows struct {
 	Whole  bool              // it has all of them that the bill has
 }
 
+// Told is a callback that shows the bill. Unlike a look it resolves nothing: its sender is not known for certain.
+type Told struct{ Shows }
+
 // ReadEnded is the end of a read that the gateway has made by itself.
 type ReadEnded struct {
 	Claimed time.Time                                   // the Due of the claim; if it is another by now, something else was planned

@@ -272,6 +272,13 @@ func (e Looked) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	return found, nil
 }
 
+func (e Told) apply(_ Env, c Call, b *Bill) ([]Contradiction, error) {
+	if b.Upstream != c.Upstream {
+		return nil, nil
+	}
+	return b.look(c, e.Shows), nil
+}
+
 // CreateOperation is the name of the operation that creates bills.
 const CreateOperation = "bill.create"
 

@@ -31,6 +31,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
@@ -48,6 +49,8 @@ type Options struct {
 	UserAgent  string                // towards partners
 	Tracing    *tracing.Tracing      // if nil, no spans are exported
 	Now        func() time.Time      // if nil, time.Now
+	// Saw records in the ledger what a callback shows of a bill; nil without a rollout.
+	Saw func(context.Context, ledger.Bill, ledger.Event) error
 }
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
@@ -59,6 +62,7 @@ type Relay struct {
 	userAgent string
 	tracing   *tracing.Tracing // may be nil
 	now       func() time.Time
+	saw       func(context.Context, ledger.Bill, ledger.Event) error // see Options
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due
@@ -89,7 +93,7 @@ func New(c *config.Config, o Options) *Relay {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, tracing: o.Tracing, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, saw: o.Saw, tracing: o.Tracing, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
 		claimWithin: claimWithin,

@@ -140,6 +140,15 @@ func (r *Router) contradicted(
 	return bill, found, err
 }
 
+// Saw applies an event that shows a bill, for a callback.
+func (r *Router) Saw(ctx context.Context, known ledger.Bill, e ledger.Event) error {
+	_, err := r.apply(ctx, known, e)
+	if errors.Is(err, store.ErrBill) {
+		return nil
+	}
+	return err
+}
+
 // countLook counts a read of a partner that shows a bill of the new backend as the ledger knows it. A paid one counts as
 // paid if its amount is that of the create. If both backends have the same bills, there is no ledger.
 func (r *Router) countLook(w Route, e Ending, known ledger.Bill) {

@@ -131,18 +131,18 @@ func (s *Store) Apply(
 			ctx = patient(ctx)
 		}
 	}
+	_, begins := events[0].What.(ledger.CreateBegun)
 	_, looks := events[0].What.(ledger.Found)
-	if looks { // most bills that are found are owned by that upstream already: then nothing is written
+	if looks || !decides && known.Version == 0 { // mostly nothing is new, and then nothing is written
 		var err error
 		if known, err = s.Bill(ctx, known.Partner, known.ID); err != nil {
 			return known, nil, err
 		}
 	}
 	fast := s.applied(known, events)
-	if fast.err == nil && (!decides || looks) && known.Version != 0 && fast.Same(known) {
+	if fast.err == nil && (!decides || looks) && fast.Same(known) {
 		return known, fast.found, nil
 	}
-	_, begins := events[0].What.(ledger.CreateBegun)
 	const doing = "recording a bill"
 	var got application
 	var err error
