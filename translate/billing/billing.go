@@ -70,7 +70,7 @@ func Later(t *translate.Table, meaning string) []string {
 		return []string{meaning}
 	}
 	return slices.DeleteFunc(slices.Clone(t.MeaningsOf(State)), func(m string) bool {
-		return t.Done(State, meaning) && Unpaid(t, m)
+		return t.Done(State, meaning) && !t.Done(State, m)
 	})
 }
 
