@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-	"billbridge/proxy/store"
 )
 
 // listBills returns the bills that the ledger lists.
@@ -137,15 +137,15 @@ no row/operator | drained | | new |
 		parallel(t, row[0], func(t *testing.T) {
 			m := newRolloutWith(t, row[1], paths(map[string]http.Handler{"/destroy": nil}), row[2])
 			kind, reader, _ := strings.Cut(row[0], "/")
-			lose := "" // the row
+			lose, again := "", "" // the row, and what a read recorded
 			if kind == "no row" {
-				lose = "sql DELETE FROM billbridge_owners"
+				lose, again = "sql DELETE FROM billbridge_bills", "sql UPDATE billbridge_bills SET state = '', upstream = ''"
 			}
 			// The line of the log is written after the ledger has what a call showed.
 			read := map[string]string{
 				"partner": "success v2 read\nlogged operation=bill.read", "operator": `200 POST /rollout/read?{bill} | "upstream":"OWNER","result":"has it","state":"W"`,
 			}[reader]
-			play(m, strings.NewReplacer("LOSE", lose, "READ", read, "OWNER", row[3], "STATE", row[4]).Replace(`
+			play(m, strings.NewReplacer("LOSE THE OWNER", again, "LOSE", lose, "READ", read, "OWNER", row[3], "STATE", row[4]).Replace(`
 success v2 create
 logged operation=bill.create
 LOSE
@@ -154,8 +154,8 @@ logged operation=bill.destroy
 READ
 listed 1 outcome=unknown | "owner":"OWNER" | STATE | "operation":"bill.destroy" | "bill_state":"W"
 # the write cannot take effect any more
-sql UPDATE billbridge_unknown SET at = at - 120000
-LOSE
+older 2m
+LOSE THE OWNER
 READ
 listed 0 outcome=unknown
 `), "OWNER", row[3])
@@ -178,8 +178,7 @@ logged operation=bill.destroy
 logged operation=bill.read
 # the create may still take effect, so it must be listed
 listed 1 outcome=unknown | "result":"no such bill" | "state":"pending"
-sql UPDATE billbridge_unknown SET at = at - 120000
-sql UPDATE billbridge_owners SET tried = tried - 120000, changed = changed - 120000
+older 2m
 noSuchBill v2 read
 listed 0 outcome=unknown
 noSuchBill v2 destroy
@@ -224,7 +223,7 @@ func TestReadShowsLedgerAndBackends(t *testing.T) {
 # before the first call of the partner
 200 POST /rollout/read?{bill} | "result":"not asked" | !"read_as" | !"ledger" | !demo-partner-key
 success v2 create`)
-	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned })
+	m.waitForOwner(func(o proxytest.Owner) bool { return o.State == ledger.Owned })
 	play(m, `
 200 POST /rollout/read?{bill} | "partner":"{short}" | "merchant":"demo-store" | "owner":"old" | "state":"owned" | "result":"has it","state":"W" | "result":"no such bill","code":"BILL_003" | !demo-partner-key
 pay old
@@ -306,7 +305,8 @@ func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 listed 48 outcome=unknown
 listed 0 outcome=unclear
 # the writes cannot take effect any more
-sql UPDATE billbridge_unknown SET next_read = 0, at = at - 120000
+older 2m
+sql UPDATE billbridge_bills SET due = 0, version = version + 1
 # none before the first success of the partner
 calls 48 0
 success v2 create
@@ -326,7 +326,7 @@ success v2 create
 		}
 	}
 	play(m, `
-sql UPDATE billbridge_unknown SET at = at - 4000000
+older 4000s
 listed 16 outcome=unclear
 200 GET /metrics | billbridge_rollout_unknown_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
 # An operator has them read at once: 48 creates and the success, 48 reads and 16 more.

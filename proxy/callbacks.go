@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -106,13 +106,13 @@ func (x *exchange) keepRows() {
 		return
 	}
 	switch x.effect() {
-	case store.Succeeded:
+	case ledger.Succeeded:
 		if id := x.partner(); id != "" {
 			x.gateway.relay.Prove(id)
 			x.gateway.partners.remember(id, x.call)
 		}
 		return
-	case store.NotSent, store.Refused:
+	case ledger.NotSent, ledger.Refused:
 	default:
 		return
 	}

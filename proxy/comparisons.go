@@ -55,19 +55,6 @@ func (x *exchange) readBack() {
 	})
 }
 
-// paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared.
-func (x *exchange) paidBill() {
-	call, target, request := x.in.call, x.to.target, x.sent.compared
-	paid := x.call.Succeeded() && billing.Paid(x.route.operation.Table(), x.call.ReplyMeaning(billing.State))
-	if x.route.operation != x.state.readOperation || !paid {
-		return
-	}
-	x.gateway.rollout.Shadow().CheckPaid(evidence.Checked{
-		ID: x.id, At: x.start, Partner: call.Partner, Read: x.state.readOperation,
-		Asked: evidence.Created{Bill: call.Bill}, Show: x.fetcher(target, request),
-	}, x.answerOf(target))
-}
-
 // answerOf returns the reply of the backend, with the request as it was sent.
 func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	return evidence.Answer{

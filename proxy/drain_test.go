@@ -84,14 +84,14 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			const ready = "ready\nserving: ok\nlog: ok\nstore: ok\n"
 			p.waitForAdmin("/-/ready?verbose", ready) // on a busy machine the first pings can take longer than readiness waits
 			withToken("/metrics", 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
-			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
+			m.exec("ALTER TABLE billbridge_bills RENAME TO gone")
 			p.waitForAdmin("/-/ready?verbose", "cannot be written to")
 			equal(t, p.ask(want.status, "GET /-/ready?verbose"), want.body)
-			withToken("/-/ready?verbose", want.status, "no such table: billbridge_owners")
+			withToken("/-/ready?verbose", want.status, "no such table: billbridge_bills")
 			withToken("/metrics", 200, "\nbillbridge_store_up 0\n")
 			equal(t, strings.Count(p.logs.String(), "the store cannot be written to"), 1)
 			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
-			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
+			m.exec("ALTER TABLE gone RENAME TO billbridge_bills")
 			p.waitForAdmin("/-/ready?verbose", ready)
 		})
 	}

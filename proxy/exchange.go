@@ -77,7 +77,6 @@ type forwarded struct {
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
 	compared          []byte        // the request, if the reply will be compared; else nil
-	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
 	kept              *kept         // the messages, for Options.Finished; nil without it
 }
 
@@ -129,11 +128,7 @@ func (x *exchange) serve() {
 	}
 	defer x.record()
 	err := x.write(x.handle())
-	switch {
-	case !x.out.passedOn || x.sent.compared == nil:
-	case x.sent.awaited:
-		x.paidBill()
-	default:
+	if x.out.passedOn && x.sent.compared != nil {
 		x.compare()
 	}
 	if err == nil && x.sent.failed == nil {
@@ -211,9 +206,7 @@ func (x *exchange) forward() (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	route, call := x.to.route, x.in.call
-	x.sent.awaited = route.ReadBack && !call.Writes && x.gateway.rollout.Shadow().AwaitsPaid(call.Partner, call.Bill)
-	if route.Compare != "" || x.sent.awaited {
+	if x.to.route.Compare != "" {
 		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
 	reply, answer, err := x.ask(request)

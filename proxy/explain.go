@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
@@ -20,6 +21,7 @@ type probeReply struct {
 	state  string // of a bill that was found
 	means  string // what the state means by the table
 	amount string // of a bill that was found
+	shows  ledger.Shows
 
 	word, price string // state and amount as the form of the caller writes them
 
@@ -45,6 +47,7 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.config.Name)
 	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
+		Shows: reply.shows,
 	}
 	switch {
 	case found == rollout.Present:
@@ -118,13 +121,37 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
 		}
-		if p.callback {
+		if shown.shows = s.shows(call, shown.means); p.callback {
 			shown.callback = table.Callback().FromReply(nil, call)
 		}
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
 	return found, probeReply{status: call.Status(), code: code, body: translated}
+}
+
+// shows is what the reply of a call shows of a bill in a state with a meaning that can be compared with what is known of it. A bill that can still
+// be paid has no values that must not change, and often no amount.
+func (s *state) shows(call *translate.Call, means string) ledger.Shows {
+	shows := ledger.Shows{Means: means, Moves: s.moves, Paid: billing.Paid(s.config.Table, means)}
+	done := !billing.NeverPaid(s.config.Table, shows.Means) && shows.Means != ""
+	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {
+		return shows
+	}
+	shows.Whole = done && call.Operation() == s.readOperation
+	for _, f := range call.Facts(false) {
+		switch {
+		case f.Empty || f.NoValue || f.MaybeNoValue || f.Secret:
+		case f.Role == billing.Amount:
+			shows.Amount = f.Text
+		case f.Exact && done && f.Role != billing.State:
+			if shows.Exact == nil {
+				shows.Exact = map[string]string{}
+			}
+			shows.Exact[f.Path] = f.Text
+		}
+	}
+	return shows
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller

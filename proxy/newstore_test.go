@@ -293,7 +293,7 @@ drained | | all calls would go to upstream "a", but bills in the ledger are at u
 		parallel(t, row[0]+" "+row[1], func(t *testing.T) {
 			url := proxytest.SQLite(t)
 			s, now := proxytest.Open(t, url), time.Now()
-			_, err := s.Own(t.Context(), partner.Of(demoKey), "bill", "b", now, time.Time{}, "")
+			_, err := proxytest.On(s).Own(t.Context(), partner.Of(demoKey), "bill", "b", now, time.Time{}, "")
 			must(t, errors.Join(
 				err, s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}, now),
 				s.Change(t.Context(), store.Change{Action: store.Staged, To: row[0], By: "anna", At: now}),

@@ -86,6 +86,7 @@ func (g *Gateway) ReadBill(
 	found, reply := s.readBill(ctx, p, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
+	result.Shows = reply.shows
 	return result, asker
 }
 

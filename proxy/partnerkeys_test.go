@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -65,8 +66,8 @@ success legacy create apiKey=KEY2 billId=B3
 bills 2 1`)
 
 	proxytest.Eventually(t, func() bool { // the ledger has the outcome after the answer
-		row, err := m.store.Owner(t.Context(), second, "B3")
-		return err == nil && row.State == store.Owned
+		row, err := proxytest.On(m.store).Owner(t.Context(), second, "B3")
+		return err == nil && row.State == ledger.Owned
 	}, m.logs.String)
 	play(`
 200 POST /store/keys?partner={partner}&hash=SECOND&preview=true | "bills":2 | "preview":true
@@ -127,10 +128,18 @@ func TestKeyIsNotAdded(t *testing.T) {
 	}{
 		"the same bills": {time.Hour, func(m *rolloutGateway) {
 			for _, id := range []partner.ID{first, second} {
-				_, err := m.store.Found(t.Context(), id, demoBill, "old", time.Now(), "")
+				at := map[partner.ID]string{first: "old", second: "new"}[id]
+				_, err := proxytest.On(m.store).Found(t.Context(), id, demoBill, at, time.Now(), "")
 				must(t, err)
 			}
-		}, "409 Not changed: 1 bill ids are stored under the key and under the partner: " + demoBill + "."},
+		}, "409 Not changed: 1 bill ids are at one backend under the key and at the other one under the partner. " +
+			"Assign each to one backend under both: billbridge bills read --assign: " + demoBill + "."},
+		"the same bills at one backend": {time.Hour, func(m *rolloutGateway) {
+			for _, id := range []partner.ID{first, second} {
+				_, err := proxytest.On(m.store).Found(t.Context(), id, demoBill, "old", time.Now(), "")
+				must(t, err)
+			}
+		}, `200 "bills":1`},
 		"not settled": {time.Minute, func(*rolloutGateway) {}, "409 Not changed: a call with the key was first seen at "},
 		"not drained": {time.Hour, drained, "409 Not changed: the partner is drained, and the key is not: "},
 		"never seen":  {0, drained, `200 "bills":0`},

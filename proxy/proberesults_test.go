@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -58,8 +60,8 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 		parallel(t, code, func(t *testing.T) {
 			m := newRolloutWith(t, "new", at("new", replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)), "")
 			m.expect(v2("create"), wantAnswer{200, code})
-			row := m.waitForOwner(func(o store.Owner) bool { return o.Open == 0 })
-			equal(t, row.State, map[bool]store.Ownership{true: store.Pending, false: store.Released}[strings.Contains(pending, code)], row)
+			row := m.waitForOwner(func(o proxytest.Owner) bool { return o.Open == 0 })
+			equal(t, row.State, map[bool]ledger.Ownership{true: ledger.Pending, false: ledger.Released}[strings.Contains(pending, code)], row)
 		})
 	}
 }
@@ -103,5 +105,5 @@ refused legacy read,destroy`)
 	play(m, `
 200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
 500:0000 v2 create`)
-	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Pending && o.Uncertain })
+	m.waitForOwner(func(o proxytest.Owner) bool { return o.State == ledger.Pending && o.Uncertain })
 }

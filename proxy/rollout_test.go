@@ -2,6 +2,8 @@ package proxy_test
 
 import (
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -186,12 +189,12 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 }
 
 // owner returns the row of the demo bill in the ledger.
-func (m *rolloutGateway) owner() (store.Owner, error) {
-	return m.store.Owner(m.t.Context(), partner.Of(demoKey), demoBill)
+func (m *rolloutGateway) owner() (proxytest.Owner, error) {
+	return proxytest.On(m.store).Owner(m.t.Context(), partner.Of(demoKey), demoBill)
 }
 
 // waitForOwner waits until the row of the demo bill is so. It is recorded after the answer.
-func (m *rolloutGateway) waitForOwner(so func(store.Owner) bool) (row store.Owner) {
+func (m *rolloutGateway) waitForOwner(so func(proxytest.Owner) bool) (row proxytest.Owner) {
 	m.t.Helper()
 	var err error
 	proxytest.Eventually(m.t, func() bool { row, err = m.owner(); return err == nil && so(row) },
@@ -265,6 +268,35 @@ func (m *rolloutGateway) exec(statement string) {
 	m.t.Helper()
 	if _, err := m.storeDB(m.t).Exec(statement); err != nil {
 		m.t.Fatal(err)
+	}
+}
+
+// older makes what the ledger knows of its bills older.
+func (m *rolloutGateway) older(by time.Duration) {
+	m.t.Helper()
+	list, _, err := m.store.Bills(m.t.Context(), store.BillFilter{Limit: 1000, Now: time.Now()})
+	unknown, _, also := m.store.Bills(m.t.Context(), store.BillFilter{List: store.UnknownBills, Limit: 1000, Now: time.Now()})
+	must(m.t, errors.Join(err, also))
+	for _, b := range append(list, unknown...) {
+		for _, at := range []*time.Time{&b.Changed, &b.Tried, &b.Seen.At, &b.Said.At} {
+			if !at.IsZero() {
+				*at = at.Add(-by)
+			}
+		}
+		if b.Doubt != nil {
+			b.Doubt.At = b.Doubt.At.Add(-by)
+		}
+		for i := range b.Writes {
+			b.Writes[i].At = b.Writes[i].At.Add(-by)
+		}
+		data, err := json.Marshal(b)
+		must(m.t, err)
+		unknown := "NULL"
+		if b.Unknown() {
+			unknown = fmt.Sprint(b.UnknownSince().UnixMilli())
+		}
+		m.exec(fmt.Sprintf("UPDATE billbridge_bills SET data = '%s', unknown = %s, version = %d WHERE partner = '%s' AND bill = '%s' AND version = %d",
+			data, unknown, b.Version+1, b.Partner, b.ID, b.Version))
 	}
 }
 
@@ -400,8 +432,8 @@ func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 	m.expect(v2("create"), unknown)
 	m.post("/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`).is(t, 200, `"valid":"Y"`)
 	m.send(v2("read").with("billId", "another")) // on the same connection, so the previous call is recorded
-	row := m.waitForOwner(func(o store.Owner) bool { return o.Upstream == "new" })
-	equal(t, row.State, store.Pending)
+	row := m.waitForOwner(func(o proxytest.Owner) bool { return o.Upstream == "new" })
+	equal(t, row.State, ledger.Pending)
 }
 
 // A create that is refused for its hash leaves nothing: the next one, with the right hash, is a new create.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -97,6 +97,7 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until:   relay.Until(read.Value(billing.Expiry)),
+		Amount:  read.ComparableValue(billing.Amount),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	x.in.call.Partner = x.partner()
@@ -163,35 +164,20 @@ func (x *exchange) complete() {
 	}
 	ctx, cancel := x.storeContext()
 	defer cancel()
-	ledger := x.gateway.rollout
-	err := ledger.Complete(ctx, route, effect)
-	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
-	succeeded := effect == store.Succeeded
-	if shown != nil && shown.Result == rollout.Present ||
-		succeeded && !call.Creates && (call.Writes || x.sent.state) {
-		err := ledger.RecordFound(ctx, call, route)
-		x.storeError("the ledger cannot record where a bill was found: the bill counts as possibly created", err)
-	}
-	// After RecordFound: the ledger must know first that the bill exists.
-	err = nil
-	if shown != nil {
-		err = ledger.RecordRead(ctx, call, route, *shown)
-	}
-	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
-		err = errors.Join(err, ledger.RecordEnd(ctx, call))
-	}
-	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown
-	// outcome if the reply does not prove that nothing was created.
-	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
-		// With a timeout of its own: what the store did not take may be all that a failure of both has left.
-		ctx, cancel := x.storeContext()
-		defer cancel()
-		err = errors.Join(err, ledger.RecordUnknown(ctx, call, route, shown))
-	}
-	x.storeError("the ledger cannot record the outcome of a call: billbridge bills list does not show it", err)
+	succeeded := effect == ledger.Succeeded
+	rolls := x.gateway.rollout
+	err := rolls.Ended(ctx, route, rollout.Ending{
+		Outcome: effect, Shown: shown,
+		// A create is also of unknown outcome if the reply does not prove that nothing was created.
+		Unknown: call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == ledger.Unknown),
+		Proof: shown != nil && shown.Result == rollout.Present ||
+			succeeded && !call.Creates && (call.Writes || x.sent.state),
+	})
+	x.storeError("the ledger cannot record how a call ended: a bill may count as possibly created, "+
+		"and billbridge bills list may lack an unknown outcome", err)
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.call)
-		err := ledger.RecordSeen(ctx, call.Partner)
+		err := rolls.RecordSeen(ctx, call.Partner)
 		x.storeError("the store cannot record that a partner was seen: its settling period becomes longer", err)
 	}
 	x.countCall(succeeded)
@@ -210,9 +196,13 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
 			Amount: x.call.ReplyValue(billing.Amount),
 		}
+		if x.to.route.Relevant(shown) {
+			shown.Shows = x.state.shows(x.call, x.call.ReplyMeaning(billing.State))
+		}
 	case succeeded && set != "":
 		final := billing.Final(operation.Table(), setMeans)
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final}
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
+		shown.Shows = x.state.shows(x.call, setMeans)
 	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:
@@ -278,19 +268,19 @@ func (x *exchange) refusalAt(upstream string) string {
 }
 
 // effect returns what became of the call at the upstream, for the ledger.
-func (x *exchange) effect() store.Outcome {
+func (x *exchange) effect() ledger.Outcome {
 	if x.sent.unknown() {
-		return store.Unknown
+		return ledger.Unknown
 	}
 	switch x.sent.says {
 	case billing.NoReply: // the call failed before a byte of it left
-		return store.NotSent
+		return ledger.NotSent
 	case billing.Done:
-		return store.Succeeded
+		return ledger.Succeeded
 	case billing.Exists:
-		return store.Taken
+		return ledger.Taken
 	case billing.Refused, billing.CallerRefused:
-		return store.Refused
+		return ledger.Refused
 	}
-	return store.Unknown // a failure, or a code after which the write may have been done
+	return ledger.Unknown // a failure, or a code after which the write may have been done
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -24,6 +25,7 @@ type state struct {
 	byPath    map[string]*route // those of the table, by path: their requests need no search in the router
 	upstreams map[string]*upstream
 
+	moves         ledger.Moves                               // of the state of a bill
 	readOperation *translate.Operation                       // reads a bill; nil if the table has no such operation
 	readTargets   map[translate.Form]map[string]*routeTarget // of readOperation, by the client's form and the upstream
 
@@ -136,7 +138,7 @@ func (s *state) addReadTargets(m *metrics) {
 	if err != nil {
 		return
 	}
-	s.readOperation = read
+	s.readOperation, s.moves = read, billing.Moves(s.config.Table)
 	for _, client := range s.config.Table.Forms() {
 		s.readTargets[client] = map[string]*routeTarget{}
 		for i := range s.config.Upstreams {

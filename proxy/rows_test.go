@@ -71,7 +71,7 @@ callbacks: {public_url: https://bridge.example.com}
 func (k *kept) rows() map[string]int {
 	k.t.Helper()
 	all := map[string]int{}
-	for _, table := range []string{"addresses", "owners", "unknown", "callbacks", "seen", "proven", "counts"} {
+	for _, table := range []string{"addresses", "bills", "callbacks", "seen", "proven", "counts"} {
 		var n int
 		must(k.t, k.db.QueryRow("SELECT count(*) FROM billbridge_"+table).Scan(&n))
 		all[table] = n
@@ -141,18 +141,18 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 		want := maps.Clone(before)
 		same := func() string { // but for the counts of the report, which are stored every few seconds
 			now := k.rows()
-			owners, now["owners"], now["counts"], want["owners"], want["counts"] = now["owners"], 0, 0, 0, 0
+			owners, now["bills"], now["counts"], want["bills"], want["counts"] = now["bills"], 0, 0, 0, 0
 			return cmp.Diff(want, now)
 		}
 		proxytest.Eventually(t, func() bool { return same() == "" }, func() string { return "rows at once: -before +after\n" + same() })
-		t.Logf("%d calls: %d rows and %d bytes, then %d rows of the ledger and %d bytes", keys, before["owners"], size, owners, k.size())
+		t.Logf("%d calls: %d rows and %d bytes, then %d rows of the ledger and %d bytes", keys, before["bills"], size, owners, k.size())
 		s := proxytest.Open(t, url)
 		proxytest.Eventually(t, func() bool { // the last refusals can be recorded after their answers; the gateway sweeps, too
-			if _, err := s.SweepOwners(t.Context(), time.Now(), time.Now(), 2*365*24*time.Hour); err != nil {
+			if _, err := s.SweepBills(t.Context(), time.Now(), time.Now(), 2*365*24*time.Hour); err != nil {
 				t.Fatal(err)
 			}
-			owners = k.rows()["owners"]
-			return owners == before["owners"]
+			owners = k.rows()["bills"]
+			return owners == before["bills"]
 		}, func() string { return fmt.Sprintf("after the sweep %d rows", owners) })
 		if diff := same(); diff != "" || owners != 1 {
 			t.Errorf("after the sweep: %d bills\n%s", owners, diff)
@@ -184,7 +184,7 @@ func TestInventedKeysOfOneSourceAddFewRows(t *testing.T) {
 		t.Errorf("no call of the flood is refused: %v", codes)
 	}
 	rows := k.rows()
-	if n := rows["addresses"] + rows["owners"] + rows["unknown"]; n > 2*store.UnprovenRows+200 {
+	if n := rows["addresses"] + rows["bills"]; n > 2*store.UnprovenRows+200 {
 		t.Errorf("%d rows: %v", n, rows)
 	}
 	k.expect(create.with("billId", "ANOTHERBILL000000001"), success)
@@ -206,8 +206,8 @@ func TestKeyWithTooManyRowsGetsATrialCall(t *testing.T) {
 		const invented = "an-invented-key-without-a-success"
 		for _, key := range []string{demoKey, invented} {
 			if _, err := k.db.Exec(fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-				INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount)
-				SELECT '%s', 'B' || i, 'bill.create', 'old', '', %d, 'not asked', '', '' FROM n`, store.UnprovenRows, partner.Of(key), time.Now().UnixMilli())); err != nil {
+				INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data)
+				SELECT '%s', 'B' || i, 1, '', '', '', %d, 0, '{}' FROM n`, store.UnprovenRows, partner.Of(key), time.Now().UnixMilli())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -397,7 +397,7 @@ func (s *siege) report(took time.Duration, series int) {
 		s.t.Errorf("%d bytes of bodies", s.most)
 	}
 	// From each of 64 groups of sources 1,000 calls and one each 10 s, and the partner's, with up to three rows each.
-	if n, most := rows["addresses"]+rows["owners"]+rows["unknown"], 3*(64_000+7*int(took.Seconds())+all); n > most {
+	if n, most := rows["addresses"]+rows["bills"], 3*(64_000+7*int(took.Seconds())+all); n > most {
 		s.t.Errorf("%d rows, want at most %d", n, most)
 	}
 }

@@ -134,7 +134,8 @@ func (p *process) changed(change string) string {
 //	pay old B1 B2
 //	fault old {"drop":true}
 //	logged upstream=old | the next line of the access log; none if there is nothing behind =
-//	sql DELETE FROM billbridge_owners
+//	sql DELETE FROM billbridge_bills
+//	older 2m
 func (m *rolloutGateway) step(verb, rest string, says []string) bool {
 	m.t.Helper()
 	words := strings.Fields(rest)
@@ -170,6 +171,10 @@ func (m *rolloutGateway) step(verb, rest string, says []string) bool {
 		}
 	case "sql":
 		m.exec(rest)
+	case "older":
+		by, err := time.ParseDuration(rest)
+		must(m.t, err)
+		m.older(by)
 	default:
 		return m.process.step(verb, rest, says)
 	}

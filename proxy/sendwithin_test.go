@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/store"
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 )
 
 // A gate holds calls before they reach a backend.
@@ -115,7 +116,7 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 		t.Helper()
 		got.check(t, "v2", refused, "Nothing was sent: it is not possible now.")
 		play(m, `log "operation":"bill.create" | rollout: too late`)
-		if o, err := m.owner(); err == nil && o.State != store.Released {
+		if o, err := m.owner(); err == nil && o.State != ledger.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
 		equal(t, m.oldCalls.writes()+m.newCalls.writes(), 0)
@@ -133,7 +134,7 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 		eventually(t, "time stands still", func() bool { return time.Since(began) > 300*time.Millisecond })
 		release()
 		late(t, m, receive(t, got, "the answer"))
-		m.waitForOwner(func(o store.Owner) bool { return o.State == store.Released })
+		m.waitForOwner(func(o proxytest.Owner) bool { return o.State == ledger.Released })
 	})
 }
 

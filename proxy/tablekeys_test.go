@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 )
 
 // overlayFile is overlayPath in the section of the config that names it.
@@ -89,7 +89,7 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	})
 	m := newRolloutWith(t, "old", paths(map[string]http.Handler{"/extend": extends}), overlayAfter(t, overlay))
 	m.expect(legacy("create"), success)
-	before := m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned }).Ends
+	before := m.waitForOwner(func(o proxytest.Owner) bool { return o.State == ledger.Owned }).Ends
 	later := before.AddDate(0, 2, 0).Format(time.DateOnly)
 	for _, code = range []string{"BILL_006", "0000"} {
 		row, err := m.owner()
@@ -97,7 +97,7 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 		equal(t, row.Ends.Equal(before), true, row.Ends)
 		play(m, `post 200 /if/bill/extend {"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"1234567890ABCDEFGHIJ","expire_dt":"LATER"} | CODE`, "LATER", later, "CODE", code)
 	}
-	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
+	m.waitForOwner(func(o proxytest.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
 }
 
 // overlayPath writes an overlay, and returns the name of its file.

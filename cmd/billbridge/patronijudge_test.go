@@ -103,7 +103,7 @@ func (b *patroniTrial) checkBackends(t *testing.T, counts map[string]int) {
 			continue
 		}
 		n, where := b.atBackends(call.billRef)
-		owner, err := ledger.Owner(t.Context(), partner.Of(call.partner), call.bill)
+		owner, err := proxytest.On(ledger).Owner(t.Context(), partner.Of(call.partner), call.bill)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Error(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/notify"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -111,12 +112,11 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 	must(t, s.CreateWave(t.Context(), store.Wave{Name: "autumn", Plan: "{}", By: "anna kim", Created: now}, []store.WavePartner{{Partner: id}}))
 	must(t, s.Change(t.Context(), store.Change{Action: store.Restored, By: "anna kim", At: now}))
 	must(t, s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna kim", At: now}))
-	_, err := s.MarkDoubled(t.Context(), id, phone, "bill.read", "a-request", now)
-	must(t, err)
-	must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-		Partner: id, Bill: phone, Operation: "bill.create", Upstream: "new", At: now.Add(-70 * time.Minute), Member: "Kim", Read: store.Reading{Finding: "not asked"},
-	}))
-	_, err = s.Bind(t.Context(), store.Address{
+	bills := proxytest.On(s)
+	must(t, bills.AtBoth(t.Context(), id, phone, ledger.Call{Operation: "bill.read", Request: "a-request", At: now}))
+	create := ledger.Call{Operation: "bill.create", Upstream: "new", At: now.Add(-70 * time.Minute), Member: "Kim"}
+	must(t, bills.NoAnswer(t.Context(), id, phone, create, ledger.Reading{Finding: "not asked"}, now))
+	_, err := s.Bind(t.Context(), store.Address{
 		ID: "address", Upstream: "new", Operation: "bill.create", Partner: id, Bill: phone, Form: "v2", URL: "https://one.example.com/", Created: now, Look: now,
 	})
 	must(t, err)
@@ -233,14 +233,14 @@ func TestOneDestinationHoldsUpNoOther(t *testing.T) {
 		t.Errorf("while one destination fails: %d and %d events, want 0 and 2", webhook, slack)
 	}
 	run("DROP TRIGGER refused")
-	run("ALTER TABLE billbridge_unknown RENAME TO away") // Happened fails
+	run("ALTER TABLE billbridge_bills RENAME TO away") // Happened fails
 	if err := n.Look(t.Context()); err == nil {
 		t.Error("no error")
 	}
 	if webhook, slack := count("webhook"), count("slack"); webhook != 2 || slack != 2 {
 		t.Errorf("while only the audit log can be read: %d and %d events, want 2 and 2", webhook, slack)
 	}
-	run("ALTER TABLE away RENAME TO billbridge_unknown")
+	run("ALTER TABLE away RENAME TO billbridge_bills")
 	must(t, n.Look(t.Context()))
 }
 

@@ -3,9 +3,9 @@ package operate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -91,13 +91,10 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 		return b, "", err
 	}
 	if ref.Member == "" {
-		member, merchant, err := o.Store.ReadAs(ctx, b.ID, b.Bill, ref.Merchant)
-		if err != nil {
-			return b, "", err
-		}
-		ref.Member, ref.Merchant = member, cmp.Or(ref.Merchant, merchant, row.Merchant)
+		last := row.LastWrite(ref.Merchant)
+		ref.Member, ref.Merchant = last.Member, cmp.Or(ref.Merchant, last.Merchant, row.Merchant)
 	}
-	if b.Ledger != nil && row.State != store.Released && !row.OfOther(ref.Merchant) {
+	if b.Ledger != nil && row.State != ledger.Released && !row.OfOther(ref.Merchant) {
 		owner = row.Upstream
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
@@ -117,26 +114,25 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 }
 
 // inLedger finds what the ledger has of a bill.
-func (o *Operator) inLedger(ctx context.Context, b *Bill) (row store.Owner, err error) {
-	row, err = o.Store.Owner(ctx, b.ID, b.Bill)
-	switch {
-	case err == nil:
+func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
+	row, err = o.Store.Bill(ctx, b.ID, b.Bill)
+	if row.State != ledger.Unrecorded {
 		b.Ledger = new(ledgerBill(row))
-	case !errors.Is(err, store.ErrNotFound):
-		return row, err
 	}
-	return row, nil
+	return row, err
 }
 
-func ledgerBill(row store.Owner) LedgerBill {
+func ledgerBill(row ledger.Bill) LedgerBill {
 	return LedgerBill{
 		row.Upstream, string(row.State), known(row.Changed),
-		row.Open, row.Uncertain, known(row.Ends), known(row.Ended),
+		len(row.Creates), row.Uncertain, known(row.Ends), known(row.Ended),
 	}
 }
 
 func resultOf(says rollout.BackendBill) rollout.ReadResult {
-	s := rollout.ReadResult{Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+	s := rollout.ReadResult{
+		Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
+	}
 	for result, words := range rollout.ResultTexts {
 		if words == says.Result {
 			s.Result = result
@@ -150,7 +146,10 @@ func (o *Operator) recordRead(
 	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
 ) error {
 	if owned && s.Result == rollout.Present {
-		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now(), s.Merchant); err != nil {
+		_, _, err := o.Store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
+			Call: ledger.Call{At: o.Now(), Upstream: upstream, Merchant: s.Merchant}, What: ledger.Found{},
+		})
+		if err != nil {
 			return err
 		}
 	}

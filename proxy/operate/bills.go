@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -25,12 +26,12 @@ type BillFilter struct {
 
 // Outcomes select writes that had no answer: all whose outcome is unknown, those of them that the reads of the gateway
 // have not resolved, and those whose outcome a read has resolved in the last 30 days.
-var Outcomes = []string{string(store.UnknownList), string(store.UnclearList), string(store.ResolvedList)}
+var Outcomes = []string{string(store.UnknownBills), string(store.UnclearBills), string(store.ResolvedBills)}
 
 // A BillList is a part of the ledger.
 type BillList struct {
 	Bills   []BillLine `json:"bills"`
-	LeftOut int        `json:"left_out"` // how many more the filter selects
+	LeftOut int        `json:"left_out"` // how many more bills the filter selects, of at most 10,000
 }
 
 // A BillLine is a bill of the ledger, or a write of one.
@@ -66,7 +67,7 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 		return answer, err
 	}
 	f := store.BillFilter{
-		Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime,
+		List: store.BillList(b.Outcome), UnclearBefore: rollout.UnclearBefore(o.Now()), Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime,
 	}
 	if f.Limit, err = b.get(); err != nil {
 		return answer, err
@@ -82,18 +83,21 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	case b.Doubled && b.Outcome != "":
 		return answer, badRequest("give outcome or doubled, not both")
 	}
+	if b.Doubled {
+		f.List = store.DoubledBills
+	}
 	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	list, all, err := o.listBills(within, f, b)
+	list, all, err := o.listBills(within, f)
 	switch {
 	case err != nil && ctx.Err() == nil && within.Err() != nil:
 		return answer, errUnlisted
 	case err != nil:
 		return answer, err
 	}
-	answer = BillList{Bills: []BillLine{}, LeftOut: all - len(list)}
+	answer = BillList{Bills: []BillLine{}, LeftOut: max(0, all-len(list))}
 	for _, one := range list {
-		answer.Bills = append(answer.Bills, o.lineOf(one))
+		answer.Bills = append(answer.Bills, o.linesOf(f.List, one)...)
 	}
 	return answer, nil
 }
@@ -103,35 +107,45 @@ var errUnlisted = errors.New(
 )
 
 // listBills reads the ledger.
-func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilter) ([]store.ListedBill, int, error) {
+func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.Bill, int, error) {
 	end, err := o.Rollout.BeginScan(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer end()
-	switch {
-	case b.Doubled:
-		return o.Store.DoubledBills(ctx, f)
-	case b.Outcome == "":
-		return o.Store.ListBills(ctx, f)
-	}
-	return o.Store.UnknownOutcomes(ctx, f, store.OutcomeList(b.Outcome), rollout.UnclearBefore(o.Now()))
+	return o.Store.Bills(ctx, f)
 }
 
-func (o *Operator) lineOf(b store.ListedBill) BillLine {
-	line := BillLine{
-		Who: o.who(b.Partner), Bill: rollout.ShownBill(b.Bill), LedgerBill: ledgerBill(b.Owner),
-	}
-	if w := b.Write; w.Operation != "" {
-		if w.Next.Equal(store.AskedFor) {
-			w.Next = o.Now()
+// linesOf are the lines of a bill in a list: one for each write that the list is of, or else one.
+func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
+	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: ledgerBill(b)}
+	if list == store.DoubledBills {
+		line.Write = &UnknownWrite{
+			Operation: b.Doubled.Operation, Merchant: b.Doubled.Merchant, Upstream: b.Doubled.Upstream,
+			Request: b.Doubled.Request, At: b.Doubled.At, Result: bothHave,
 		}
+	}
+	if list == store.DoubledBills || list == store.AllBills {
+		return []BillLine{line}
+	}
+	if b.Due.Equal(store.AskedFor) {
+		b.Due = o.Now()
+	}
+	for _, w := range slices.Backward(b.Writes) {
+		if w.Resolved.IsZero() == (list == store.ResolvedBills) {
+			continue
+		}
+		line.Owner = cmp.Or(b.Upstream, w.Upstream)
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Merchant: w.Merchant, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
 			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
-			Reads: w.Reads, NextRead: known(w.Next), Resolved: known(w.Resolved),
+			Reads: b.Reads, NextRead: known(b.Due), Resolved: known(w.Resolved),
 		}
+		lines = append(lines, line)
 	}
-	return line
+	return lines
 }
+
+// bothHave is the result in the list of doubled bills.
+const bothHave = "at both backends"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -29,13 +30,13 @@ func (d *testOperator) percent(percent int) operate.Change {
 }
 
 // makes creates a bill of partner k through the router, and returns its upstream.
-func (d *testOperator) makes(bill string, outcome store.Outcome) string {
+func (d *testOperator) makes(bill string, outcome ledger.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Bill: bill}
 	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
 	must(d.t, err)
-	must(d.t, d.Router.Complete(d.t.Context(), route, outcome))
-	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	must(d.t, d.Router.Ended(d.t.Context(), route, rollout.Ending{Outcome: outcome}))
+	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == ledger.Succeeded], Succeeded: outcome == ledger.Succeeded})
 	return route.Upstream
 }
 
@@ -48,9 +49,9 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	two := newTestOperator(t, s, separate)
 	first, all := map[int]string{}, map[string]int{}
 	for i := range 200 {
-		first[i] = one.makes(fmt.Sprint("BILL", i), store.Refused)
+		first[i] = one.makes(fmt.Sprint("BILL", i), ledger.Refused)
 		all[first[i]]++
-		equal(t, two.makes(fmt.Sprint("BILL", i), store.Refused), first[i], i)
+		equal(t, two.makes(fmt.Sprint("BILL", i), ledger.Refused), first[i], i)
 	}
 	if all["fresh"] < 30 || all["fresh"] > 90 {
 		t.Errorf("30 %% of 200 bills are %v", all)
@@ -59,7 +60,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	must(t, two.Follow(t.Context()))
 	raised := 0
 	for i := range 200 {
-		now := two.makes(fmt.Sprint("BILL", i), store.Refused)
+		now := two.makes(fmt.Sprint("BILL", i), ledger.Refused)
 		switch {
 		case first[i] == "fresh" && now != "fresh":
 			t.Errorf("raising the percentage moved bill %d back", i)
@@ -78,7 +79,7 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 	for i := range 20 {
 		where := map[string]string{}
 		for _, id := range []string{fmt.Sprint("DM-abC", i), fmt.Sprint("dm-ABc", i), fmt.Sprint(" DM-ABC", i, " ")} {
-			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes(id, store.Succeeded)] = id
+			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes(id, ledger.Succeeded)] = id
 		}
 		if len(where) != 1 {
 			t.Fatalf("%v", where)

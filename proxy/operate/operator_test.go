@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -180,16 +181,16 @@ func (d *testOperator) seen(key string, ago time.Duration) {
 func (d *testOperator) owns(key, upstream string, pending, owned, released int) {
 	d.t.Helper()
 	for i := range pending + owned + released {
-		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{}, "")
+		c, err := proxytest.On(d.store).Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{}, "")
 		must(d.t, err)
-		outcome := store.Succeeded
+		outcome := ledger.Succeeded
 		switch {
 		case i < pending:
 			continue
 		case i >= pending+owned:
-			outcome = store.Refused
+			outcome = ledger.Refused
 		}
-		works(d.t)(d.store.Complete(d.t.Context(), c, outcome, noon))
+		works(d.t)(proxytest.On(d.store).Complete(d.t.Context(), c, outcome, noon))
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store"
 )
 
 // How often RunReads looks for reads that are due, and records the creates whose gateway ended. With PostgreSQL that
@@ -50,7 +50,7 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 	defer end()
 	s, now := o.Rollout.Settings(), o.Now()
 	before := now.Add(-s.UnderWay())
-	return o.Store.RecordInterrupted(ctx, before, rollout.NotAsked, s.NextRead(store.UnknownWrite{At: before}, now))
+	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: rollout.NotAsked, Next: s.NextRead(before, now)})
 }
 
 // ReadDue makes the reads that are due of the partners whose keys this gateway knows. In each round it reads one bill of
@@ -82,43 +82,58 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 	}
 }
 
-// readNext reads the bill of the write of a partner that has been due for longest. read is false if there is none, or
-// after an error.
+// readNext reads the bill of a partner that has been due for longest, as of each call that awaits it.
+// read is false if there is none, or after an error.
 func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer rollout.Recovered(&err) // read is false then
-	settings := o.Rollout.Settings()
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(within, id, o.Now(), o.Now())
+	b, due, err := o.Store.ClaimRead(within, id, o.Now(), o.Now())
 	if err != nil || !due {
 		return false, err
 	}
-	says, asked, sent := rollout.BackendBill{Result: rollout.NotAsked}, rollout.Credentials{}, o.Now()
-	if slices.Contains(settings.Backends[:], w.Upstream) { // else the config has changed
-		as := rollout.Credentials{Partner: id, Member: w.Member, Merchant: w.Merchant}
-		says, asked = o.ReadBill(within, w.Upstream, as, w.Bill)
+	for _, c := range b.Awaits() {
+		if err := o.readAfter(ctx, b, c); err != nil || ctx.Err() != nil { // another gateway reads it after the claim
+			return false, err
+		}
 	}
-	if ctx.Err() != nil { // another gateway reads it after the claim
-		return false, nil
+	within, cancel = withNewTimeout(ctx)
+	defer cancel()
+	_, _, err = o.Store.Apply(within, ledger.Bill{Partner: id, ID: b.ID}, ledger.Event{
+		Call: ledger.Call{At: o.Now()}, What: ledger.ReadEnded{Claimed: b.Due, Next: o.Rollout.Settings().NextRead},
+	})
+	return true, err
+}
+
+// readAfter reads a bill where a call of it was sent.
+func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Call) error {
+	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
+	defer cancel()
+	says, asked, sent := rollout.BackendBill{Result: rollout.NotAsked}, rollout.Credentials{}, o.Now()
+	if backends := o.Rollout.Settings().Backends; slices.Contains(backends[:], w.Upstream) { // else the config has changed
+		as := rollout.Credentials{Partner: b.Partner, Member: w.Member, Merchant: w.Merchant}
+		says, asked = o.ReadBill(within, w.Upstream, as, b.ID)
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
 	s := resultOf(says)
 	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
-	owner, err := o.Store.Owner(within, id, w.Bill)
-	owned := err == nil && owner.State != store.Released && owner.Upstream == w.Upstream
-	if err := o.recordRead(within, id, w.Bill, w.Upstream, s, owned, sent); err != nil {
-		return false, err
-	}
-	finding := says.Result
-	if s.Result == rollout.Present || s.Result == rollout.Absent {
-		finding = "" // recordRead has recorded it
-	}
 	o.Rollout.CountRead(says.Result)
-	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", id.Short(),
-		"bill", rollout.ShownBill(w.Bill), "operation", w.Operation, "request_id", w.Request,
-		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", w.Reads+1)
-	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), settings.NextRead)
+	o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
+		"bill", rollout.ShownBill(b.ID), "operation", w.Operation, "request_id", w.Request,
+		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
+	if s.Result == rollout.Present || s.Result == rollout.Absent {
+		owned := b.State != ledger.Released && b.Upstream == w.Upstream
+		return o.recordRead(within, b.Partner, b.ID, w.Upstream, s, owned, sent)
+	}
+	_, _, err := o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
+		Call: ledger.Call{At: sent, Upstream: w.Upstream, Merchant: w.Merchant},
+		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
+	})
+	return err
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
@@ -137,13 +152,13 @@ func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	return o.Reads(ctx, p)
 }
 
-// Reads are the numbers of writes with an unknown outcome.
+// Reads are the numbers of bills that have a write with an unknown outcome.
 type Reads struct {
 	Unknown int `json:"unknown"` // all
 	Due     int `json:"due"`     // their bills are read now, or when their partner has called
 }
 
-// Reads counts the writes of one partner or of all.
+// Reads counts the bills of one partner or of all.
 func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
 		return Reads{}, err
@@ -166,7 +181,7 @@ type Dismissal struct {
 
 // A Dismissed says how many outcomes were dismissed.
 type Dismissed struct {
-	Writes int64 `json:"writes"`
+	Writes int `json:"writes"`
 }
 
 // Dismiss resolves the unknown outcomes of a bill without a read: an operator knows them from elsewhere.
@@ -184,9 +199,9 @@ func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err e
 	case id == "" || d.Bill == "":
 		return n, badRequest("partner and bill are required, and partner cannot be default")
 	}
-	n.Writes, err = o.Store.DismissUnknown(ctx, id, d.Bill, d.Merchant, d.By, o.Now())
+	n.Writes, err = o.Store.Dismiss(ctx, id, d.Bill, d.Merchant, d.By, o.Now())
 	switch {
-	case errors.Is(err, store.ErrMerchants):
+	case errors.Is(err, ledger.ErrMerchants):
 		err = conflict("Not dismissed: writes of several merchants have an unknown outcome. Name one.")
 	case err == nil && n.Writes == 0:
 		err = notFound("no write of the bill has an unknown outcome")

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store"
 )
 
 // readsAs makes each read of a bill give a result; it returns with whom and where bills were read.
@@ -31,14 +31,11 @@ func (d *testOperator) readsAs(result string) (reads *[]string) {
 
 // noAnswer records a cut off create of a bill without an owner.
 func (d *testOperator) noAnswer(bill, merchant string) {
-	w := store.UnknownWrite{
-		Partner: partner.Of("one"), Bill: bill, Operation: "bill.create", Upstream: "legacy", Request: "call", At: noon, Member: "member", Merchant: merchant,
-		Read: store.Reading{Finding: rollout.NotAsked},
-	}
-	w.Next = d.Router.Settings().NextRead(w, noon)
-	must(d.t, d.store.Prove(d.t.Context(), w.Partner))
-	works(d.t)(d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{}, ""))
-	must(d.t, d.store.RecordUnknown(d.t.Context(), w))
+	ctx, bills, one := d.t.Context(), proxytest.On(d.store), partner.Of("one")
+	create := ledger.Call{Operation: "bill.create", Upstream: "legacy", Request: "call", At: noon, Member: "member", Merchant: merchant}
+	must(d.t, d.store.Prove(ctx, one))
+	works(d.t)(bills.Own(ctx, one, bill, "legacy", noon, time.Time{}, ""))
+	must(d.t, bills.NoAnswer(ctx, one, bill, create, ledger.Reading{Finding: rollout.NotAsked}, d.Router.Settings().NextRead(noon, noon)))
 }
 
 // A bill that gives no clear answer is read 64 s, 5, 15 and 60 minutes after the write, and then daily for
@@ -98,9 +95,9 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	d.noAnswer("B1", "shop")
 	d.noAnswer("B2", "another shop")
 	// Its gateway ended. The ledger has the merchant of the first create, which may have been another one.
-	_, err := d.store.Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{}, "shop")
+	_, err := proxytest.On(d.store).Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{}, "shop")
 	must(t, err)
-	must(t, d.store.RecordInterrupted(ctx, noon.Add(-time.Minute), rollout.NotAsked, noon))
+	must(t, d.store.Interrupted(ctx, noon.Add(-time.Minute), ledger.Interrupted{Finding: rollout.NotAsked, Next: noon}))
 	d.later.Store(int64(time.Hour))
 	must(t, d.ReadDue(ctx))
 	if len(*reads) > 0 {
@@ -120,7 +117,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 		return bills
 	}
 	if unknown, resolved := left("unknown"), left("resolved"); unknown != "B3 no such bill by gateway; " ||
-		resolved != "B1 no such bill by gateway; B2 no such bill by gateway; " {
+		resolved != "B2 no such bill by gateway; B1 no such bill by gateway; " {
 		t.Errorf("unknown: %s, resolved: %s", unknown, resolved)
 	}
 	ref := operate.PartnerRef{Partner: string(partner.Of("one"))}
@@ -129,7 +126,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 		t.Errorf("an operator has read the bill, and unknown are: %s", unknown)
 	}
 	*reads = nil
-	works(t)(d.store.Own(ctx, partner.Of("one"), "B4", "legacy", noon, time.Time{}, "owning shop"))
+	works(t)(proxytest.On(d.store).Own(ctx, partner.Of("one"), "B4", "legacy", noon, time.Time{}, "owning shop"))
 	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B4"}))
 	if got := strings.Join(*reads, ", "); strings.Count(got, "as /owning shop") != 2 {
 		t.Errorf("no merchant was named, and the bill is read as %s", got)
@@ -179,9 +176,8 @@ func TestReadsThatFail(t *testing.T) {
 	d := operatorInMemory(t, separate)
 	reads := d.readsAs(rollout.ResultTexts[rollout.Present])
 	d.noAnswer("B1", "shop")
-	must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
-		Partner: partner.Of("one"), Bill: "B2", Operation: "bill.cancel", Upstream: "gone", At: noon, Next: noon, Read: store.Reading{Finding: rollout.NotAsked},
-	}))
+	cancel := ledger.Call{Operation: "bill.cancel", Upstream: "gone", At: noon}
+	must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of("one"), "B2", cancel, ledger.Reading{Finding: rollout.NotAsked}, noon))
 	read := d.ReadBill
 	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
 		_, _ = read(ctx, upstream, as, bill)
@@ -208,10 +204,8 @@ func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
 	d := operatorInMemory(t, separate+proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 100 }))
 	due := func(key, bill string) {
 		must(t, d.store.Prove(t.Context(), partner.Of(key)))
-		must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
-			Partner: partner.Of(key), Bill: bill, Operation: "bill.cancel", Upstream: "legacy", Merchant: "shop", At: noon, Next: noon,
-			Read: store.Reading{Finding: rollout.NotAsked},
-		}))
+		cancel := ledger.Call{Operation: "bill.cancel", Upstream: "legacy", Merchant: "shop", At: noon}
+		must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of(key), bill, cancel, ledger.Reading{Finding: rollout.NotAsked}, noon))
 	}
 	for i := range 10 {
 		due("one", fmt.Sprint("B", i))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -25,10 +26,8 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
 	must(t, s.Prove(ctx, partner.Of("a")))
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
-		w := store.UnknownWrite{
-			Partner: partner.Of("a"), Bill: bill, Operation: "bill.cancel", Upstream: "old", At: at, Read: store.Reading{Finding: rollout.NotAsked},
-		}
-		must(t, s.RecordUnknown(ctx, w))
+		cancel := ledger.Call{Operation: "bill.cancel", Upstream: "old", At: at}
+		must(t, proxytest.On(s).NoAnswer(ctx, partner.Of("a"), bill, cancel, ledger.Reading{Finding: rollout.NotAsked}, at))
 	}
 	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
 	must(t, r.RecordProbe(ctx, partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
@@ -36,7 +35,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 		t.Helper()
 		want := "# HELP billbridge_rollout_stopped 1 while the kill switch is on, otherwise 0.\n" +
 			"# TYPE billbridge_rollout_stopped gauge\nbillbridge_rollout_stopped " + stopped + "\n"
-		want += "# HELP billbridge_rollout_unknown_outcomes Writes of bills whose outcome is unknown (state unknown), and those of them that " +
+		want += "# HELP billbridge_rollout_unknown_outcomes Bills with a write whose outcome is unknown (state unknown), and those of them that " +
 			"the reads of the first hour have not resolved (state unclear).\n# TYPE billbridge_rollout_unknown_outcomes gauge\n" +
 			"billbridge_rollout_unknown_outcomes{state=\"unclear\"} " + unclear + "\nbillbridge_rollout_unknown_outcomes{state=\"unknown\"} 2\n"
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_stopped", "billbridge_rollout_unknown_outcomes"); err != nil {
@@ -50,7 +49,10 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	must(t, r.SetGauges(ctx))
 	check("1", "1")
 	// A write that the ledger does not take is counted: it is in no list.
-	fails(t, "", "the write was recorded")(r.RecordUnknown(ctx, rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil))
+	cancel := rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel", Writes: true}
+	route, err := r.Route(ctx, cancel, nil)
+	must(t, err)
+	fails(t, "", "the write was recorded")(0, r.Ended(ctx, route, rollout.Ending{Outcome: ledger.Unknown, Unknown: true}))
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
 		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"))

@@ -2,12 +2,12 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
@@ -111,15 +111,15 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 	if err != nil || at.IsZero() || s.callbacks.Reconcile == nil {
 		return false, err
 	}
-	owner, err := r.store.Owner(ctx, id, l.Bill)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	owner, err := r.store.Bill(ctx, id, l.Bill)
+	if err != nil {
 		return false, err
 	}
 	shown, result, next := Shown{}, elsewhere, s.nextLook(l.Created, at)
 	if at.After(l.Created.Add(s.callbacks.Retention / 2)) { // long before its callbacks are removed
 		return true, r.store.EndLook(ctx, l, time.Time{})
 	}
-	if err != nil || owner.Upstream == l.Upstream || owner.OfOther(l.Merchant) {
+	if owner.State == ledger.Unrecorded || owner.Upstream == l.Upstream || owner.OfOther(l.Merchant) {
 		within, cancel := context.WithTimeout(ctx, lookWithin/2)
 		shown, result = read(within, l.Address), unclear
 		cancel()

@@ -11,6 +11,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
@@ -308,13 +309,13 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 		t.Errorf("%d reads of a bill in 40 days", l.reads)
 	}
 	l = newLooking(t, true, "")
-	works(t)(l.store.Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
+	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
 	l.after(6 * time.Hour)
 	equal(t, l.reads, 0)
 	l.counts("billbridge_callback_reads_total", `{shown="elsewhere"} 1`)
 
 	l = newLooking(t, true, "")
-	works(t)(l.store.Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
+	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
 	l.after(6 * time.Hour)
 	equal(t, l.reads, 1)
 

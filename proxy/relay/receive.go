@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -27,6 +29,9 @@ const pathMark = "/callback/"
 
 // storeWithin is how long a callback waits for the store. After that the upstream has to try again.
 const storeWithin = 5 * time.Second
+
+// CallbackOperation is the operation of callbacks of payments, in the ledger.
+const CallbackOperation = "callback.payment"
 
 // Owns reports whether a path has the form of a callback address.
 func Owns(path string) bool { return idOf(path) != "" }
@@ -179,6 +184,15 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 	r.metrics.passage(a.Upstream, notice)
 	r.Wake()
+	if r.saw != nil && c.Bill != "" && c.Says != "" {
+		err := r.saw(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, ledger.Event{
+			Call: ledger.Call{At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant},
+			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
+		})
+		if err != nil {
+			r.storeLog.Error("the ledger cannot record what a callback shows of a bill", "error", err.Error())
+		}
+	}
 	return nil
 }
 
@@ -231,6 +245,10 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	// A state that the table does not know is always news, and so is what may not report a state at all.
 	if !state.Unknown && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
+		if c.Says != "" {
+			later := slices.DeleteFunc(strings.Fields(c.Later), func(m string) bool { return m == c.Says })
+			c.Outdone = strings.Join(later, " ")
+		}
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
 		c.Look = in.s.nextLook(a.Created, c.Received)

@@ -31,6 +31,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -46,6 +47,8 @@ type Options struct {
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards partners
 	Now        func() time.Time      // if nil, time.Now
+	// Saw records in the ledger what a callback shows of a bill; nil without a rollout.
+	Saw func(context.Context, ledger.Bill, ledger.Event) error
 }
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
@@ -56,6 +59,7 @@ type Relay struct {
 	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
 	now       func() time.Time
+	saw       func(context.Context, ledger.Bill, ledger.Event) error // see Options
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due
@@ -86,7 +90,7 @@ func New(c *config.Config, o Options) *Relay {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, saw: o.Saw, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
 		claimWithin: claimWithin,

@@ -13,6 +13,7 @@ import (
 
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
@@ -273,5 +274,39 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 				equal(t, all[i].State, want, i)
 			}
 		})
+	}
+}
+
+// A payment that is reported after its cancel is not delivered, whatever it says beside: the partner would take the bill
+// for paid. It is listed as superseded. States that no move of the interface connects are delivered, and so is one without
+// a state.
+func TestCallbackThatComesAfterALaterOne(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ first, second, want string }{
+		{"C", "F", "superseded"}, {"F", "C", "waiting"}, {"C", "D", "waiting"}, {"D", "F", "waiting"}, {"C", "", "waiting"},
+		{"", "F", "waiting"}, {"C", "X", "waiting"},
+	} {
+		for _, form := range []translate.Form{"v2", "legacy"} {
+			t.Run(fmt.Sprint(row.first, " ", row.second, " ", form), func(t *testing.T) {
+				t.Parallel()
+				s := newTestRelay(t, setup{form: form})
+				path := s.bind(asked("legacy", "https://partner.example.com/"))
+				state := func(word string) string {
+					if word == "" {
+						return `,"n":1`
+					}
+					return fmt.Sprintf(`,%q:%q`, map[translate.Form]string{"v2": "apprState", "legacy": "appr_state"}[form], word)
+				}
+				s.accept(path, notice(form, key, bill, state(row.first)))
+				s.accept(path, notice(form, key, bill, state(row.second)))
+				got := map[store.State]int{}
+				for _, c := range s.stored() {
+					got[c.State]++
+				}
+				want := map[store.State]int{store.Waiting: 1}
+				want[store.State(row.want)]++
+				equal(t, got, want)
+			})
+		}
 	}
 }

@@ -2,9 +2,11 @@ package rollout
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
@@ -20,9 +22,11 @@ func (r *Router) create(
 		found := r.probeBefore(ctx, s, d, at, to.backend, ask)
 		switch found {
 		case Present:
-			if err := r.found(ctx, c, other); err != nil {
+			bill, err := r.found(ctx, c, other)
+			if err != nil {
 				return Route{}, err
 			}
+			at.known = bill
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
 			// A caller that both backends refuse gets the refusal, as without a rollout.
@@ -39,40 +43,59 @@ func (r *Router) create(
 		}
 	}
 	done := r.metrics.timed("own")
-	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.Backends[to.backend], r.arrived(c), c.Until, c.Merchant)
+	preferred, token := s.Backends[to.backend], rand.Text()[:createDigits]
+	bill, err := r.apply(ctx, at.bill(c), r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
 	done()
+	route := Route{Upstream: bill.Upstream, Reason: to.reason, bill: bill, create: token}
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend accepts such an id: it refuses the create
-		return Route{Upstream: s.Backends[to.backend], Reason: to.reason}, nil
-	case errors.Is(err, store.ErrDenied):
+		return Route{Upstream: preferred, Reason: to.reason}, nil
+	case errors.Is(err, ledger.ErrDenied):
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
-	case create.Upstream != s.Backends[to.backend] && create.OfOther(c.Merchant):
-		owner, err := r.takeBack(ctx, s, create)
+	case bill.Upstream != preferred && bill.OfOther(c.Merchant):
+		owner, err := r.takeBack(ctx, s, c, route)
 		switch {
 		case err != nil:
 			return Route{}, err
 		case to.reason == byProbe: // the bill of this merchant is there: the backend refuses the create
-			return Route{Upstream: s.Backends[to.backend], Reason: byProbe}, nil
+			return Route{Upstream: preferred, Reason: byProbe}, nil
 		}
-		at.owner, at.likely = nil, &owner // the row was not read, or is a new one
+		at.owner, at.likely = nil, &owner // the bill was not read, or is a new one
 		return r.create(ctx, s, d, at, c, ask)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]:
+	case bill.State == ledger.Owned || len(bill.Creates) > 1 || bill.Upstream != preferred:
 		// The bill had an owner, or another create was faster.
-		to.reason = byOwner
-		if _, ok := s.backend(create.Upstream); !ok {
-			_, err := r.takeBack(ctx, s, create)
+		route.Reason = byOwner
+		if _, ok := s.backend(bill.Upstream); !ok {
+			_, err := r.takeBack(ctx, s, c, route)
 			return Route{}, err
 		}
 	}
-	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
+	return route, nil
 }
 
-// takeBack takes back a recorded create that is not sent, and returns the backend of its row.
-func (r *Router) takeBack(ctx context.Context, s *Settings, create store.Create) (evidence.Backend, error) {
-	_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
-	owner, ok := s.backend(create.Upstream)
+// createDigits are enough for a token that is unique among the creates of a bill.
+const createDigits = 16
+
+// event is an event of a call at an upstream, as of the arrival of the call.
+func (r *Router) event(c Call, upstream string, what ledger.What) ledger.Event {
+	return ledger.Event{Call: ledger.Call{
+		At: r.arrived(c), Operation: c.Operation, Request: c.ID, Upstream: upstream, Member: c.Member, Merchant: c.Merchant,
+	}, What: what}
+}
+
+// nowEvent is an event as of now.
+func (r *Router) nowEvent(c Call, upstream string, what ledger.What) ledger.Event {
+	e := r.event(c, upstream, what)
+	e.At = r.now()
+	return e
+}
+
+// takeBack takes back a recorded create that is not sent, and returns the backend of its bill.
+func (r *Router) takeBack(ctx context.Context, s *Settings, c Call, w Route) (evidence.Backend, error) {
+	_, err := r.apply(ctx, w.bill, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: ledger.NotSent}))
+	owner, ok := s.backend(w.Upstream)
 	switch {
 	case !ok: // recorded by a replica with another config
 		return owner, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
@@ -112,21 +135,20 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 
 func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	defer r.metrics.timed("deny")()
-	// A create that was recorded before this cannot take effect any more.
-	since := r.now().Add(-s.UnderWay())
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
-	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since, c.Merchant)
+	denied := r.event(c, s.Backends[evidence.Old], ledger.Denied{UnderWay: s.UnderWay()})
+	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, denied)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil
-	case err == nil && row.State == store.Owned && !row.OfOther(c.Merchant):
+	case err == nil && bill.State == ledger.Owned && !bill.OfOther(c.Merchant):
 		// Since the call was routed: the answer is from before.
 		return &Refused{Reason: "making", Why: createOpen}
 	case err == nil:
 		// The ledger has milliseconds. A create that is sent after this answer must not arrive in the same millisecond.
 		time.Sleep(min(time.Millisecond, time.Millisecond-r.now().Sub(r.arrived(c))))
 		return nil
-	case errors.Is(err, store.ErrCreateInProgress):
+	case errors.Is(err, ledger.ErrInProgress):
 		return &Refused{Reason: "making", Why: createOpen}
 	}
 	return storeUnavailable(err)
@@ -144,21 +166,6 @@ func (r *Router) arrived(c Call) time.Time {
 // after the settling period, as a create that the ledger lost may be under way.
 func (d *decisions) absentCounts(s *Settings, now time.Time) bool {
 	return now.Sub(d.counted) >= time.Duration(s.Config.Settle)
-}
-
-// Complete records how a create ended. For routes of other calls it does nothing.
-func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) error {
-	if w.create == nil {
-		return nil
-	}
-	defer r.metrics.timed("complete")()
-	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
-	if errors.Is(err, store.ErrOtherOwner) {
-		bill := w.create.Bill
-		call := Call{Partner: w.create.Partner, Bill: bill, LoggedBill: ShownBill(bill)}
-		_ = r.both(ctx, call) // err says the same
-	}
-	return err
 }
 
 // ShownBill returns the id of a bill as operators see it: hidden if it does not look like one.

@@ -1,6 +1,9 @@
 package rollout
 
-import "billbridge/proxy/rollout/evidence"
+import (
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/rollout/evidence"
+)
 
 // A Reason is why a call is sent to its backend, for the metric of routed calls and the access log.
 type Reason string
@@ -28,6 +31,15 @@ type situation struct {
 	likely *evidence.Backend
 	// a row of another merchant is at an upstream that is neither backend: the bill of the call may be there, too
 	elsewhere bool
+	known     ledger.Bill // if it was read
+}
+
+// bill is what is known of the bill of a call.
+func (s situation) bill(c Call) ledger.Bill {
+	if s.known.ID == "" {
+		return ledger.Bill{Partner: c.Partner, ID: c.Bill}
+	}
+	return s.known
 }
 
 // A decision is where a call goes.

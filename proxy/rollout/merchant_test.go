@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -48,7 +50,7 @@ func TestRefundIsNotDeniedBecauseOfARowOfAnotherMerchant(t *testing.T) {
 	if err != nil || created.Upstream != "new" {
 		t.Fatalf("%+v, %v", created, err)
 	}
-	if err := d.Complete(t.Context(), created, store.Succeeded); err != nil {
+	if err := d.ended(created, ledger.Succeeded); err != nil {
 		t.Fatal(err)
 	}
 	bills["new"] = shopB
@@ -68,7 +70,7 @@ func TestRefundIsNotDeniedBecauseOfARowOfAnotherMerchant(t *testing.T) {
 			}
 		}
 	}
-	if row, err := d.store.Owner(t.Context(), someone, bill); err != nil || row.Upstream != "new" || row.State != store.Owned {
+	if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || row.Upstream != "new" || row.State != ledger.Owned {
 		t.Errorf("the ledger has %+v, %v", row, err)
 	}
 }
@@ -81,9 +83,9 @@ func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
 		bills := map[string]string{"old": shopA}
 		d, route := newMerchants(t, stage, bills)
 		d.says = map[string]rollout.ProbeResult{"old": rollout.Absent, "new": rollout.Absent}
-		create, err := d.store.Own(t.Context(), someone, bill, "third", d.now, time.Time{}, shopB)
+		create, err := proxytest.On(d.store).Own(t.Context(), someone, bill, "third", d.now, time.Time{}, shopB)
 		if err == nil {
-			_, err = d.store.Complete(t.Context(), create, store.Succeeded, d.now)
+			_, err = proxytest.On(d.store).Complete(t.Context(), create, ledger.Succeeded, d.now)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +108,8 @@ func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
 		}
 		refused("bill.create", shopA)
 		refused("bill.create", shopB)
-		row, err := d.store.Owner(t.Context(), someone, bill)
-		if err != nil || row.Upstream != "third" || row.Merchant != shopB || row.State != store.Owned || row.Open != 0 {
+		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
+		if err != nil || row.Upstream != "third" || row.Merchant != shopB || row.State != ledger.Owned || row.Open != 0 {
 			t.Errorf("%s: the row is %+v, %v", stage, row, err)
 		}
 	}
@@ -123,9 +125,9 @@ func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 			if stage == rollout.StageDrained && owner == "old" {
 				free.stage(rollout.StageNew)
 			}
-			bills := map[string]store.Outcome{}
+			bills := map[string]ledger.Outcome{}
 			for says := range 16 {
-				for _, outcome := range []store.Outcome{store.Succeeded, store.Unknown} {
+				for _, outcome := range []ledger.Outcome{ledger.Succeeded, ledger.Unknown} {
 					for _, writes := range []bool{false, true} {
 						bills[fmt.Sprintf("%d %d %v %s", says/4, says%4, writes, outcome)] = outcome
 					}
@@ -134,7 +136,7 @@ func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 			for id, outcome := range bills {
 				create := rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Merchant: shopB}
 				created, err := d.Route(t.Context(), create, d.ask)
-				if err != nil || created.Upstream != owner || d.Complete(t.Context(), created, outcome) != nil {
+				if err != nil || created.Upstream != owner || d.ended(created, outcome) != nil {
 					t.Fatalf("%+v, %v", created, err)
 				}
 			}
@@ -151,11 +153,11 @@ func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 					r, err := d.Route(t.Context(), call, d.ask)
 					return fmt.Sprint(r.Upstream, r.Reason, r.Answered, r.OnlyIfFound, r.Deniable, len(d.asked), err)
 				}
-				before, _ := d.store.Owner(t.Context(), someone, id)
+				before, _ := proxytest.On(d.store).Owner(t.Context(), someone, id)
 				if got, want := routed(d), routed(free); got != want {
 					t.Errorf("stage %s, row at %s, %s: %s, want %s", stage, owner, id, got, want)
 				}
-				after, err := d.store.Owner(t.Context(), someone, id)
+				after, err := proxytest.On(d.store).Owner(t.Context(), someone, id)
 				if after.Ends.After(before.Ends) { // so long is a bill of this merchant at the other backend taken for open
 					after.Ends = before.Ends
 				}
@@ -194,7 +196,7 @@ func TestCreateBesideARowOfAnotherMerchant(t *testing.T) {
 		d := newCrossroads(t, rollout.Stage(row.owner))
 		create := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill, Merchant: shopB}
 		first, err := d.Route(t.Context(), create, d.ask)
-		if err != nil || first.Upstream != row.owner || d.Complete(t.Context(), first, store.Succeeded) != nil {
+		if err != nil || first.Upstream != row.owner || d.ended(first, ledger.Succeeded) != nil {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		d.stage(row.stage)
@@ -204,11 +206,11 @@ func TestCreateBesideARowOfAnotherMerchant(t *testing.T) {
 		if got.Upstream != row.upstream || row.refusedAs != "" != refusedFor(err, row.refusedAs) || len(d.asked) != row.asked {
 			t.Errorf("%+v: %+v, %v, asked %v", row, got, err, d.asked)
 		}
-		if err := d.Complete(t.Context(), got, store.Refused); err != nil {
+		if err := d.ended(got, ledger.Refused); err != nil {
 			t.Error(err)
 		}
-		if after, err := d.store.Owner(t.Context(), someone, bill); err != nil || after.Upstream != row.owner || after.Merchant != shopB ||
-			after.State != store.Owned || after.Open != 0 {
+		if after, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || after.Upstream != row.owner || after.Merchant != shopB ||
+			after.State != ledger.Owned || after.Open != 0 {
 			t.Errorf("%+v: the row is %+v, %v", row, after, err)
 		}
 	}
@@ -225,9 +227,9 @@ func TestRowOfAnotherMerchantRecordedDuringAProbe(t *testing.T) {
 			if upstream == "new" {
 				return rollout.Absent
 			}
-			c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), shopB)
+			c, err := proxytest.On(d.store).Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), shopB)
 			if err == nil {
-				_, err = d.store.Complete(ctx, c, store.Succeeded, d.now)
+				_, err = proxytest.On(d.store).Complete(ctx, c, ledger.Succeeded, d.now)
 			}
 			if err != nil {
 				t.Error(err)
@@ -246,7 +248,7 @@ func TestR44_NoSuchBillOfAMerchantBesideABillOfAnother(t *testing.T) {
 	t.Parallel()
 	d, route := newMerchants(t, rollout.StageNew, map[string]string{"new": shopB})
 	created, err := route("bill.create", shopB)
-	if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+	if err != nil || created.Upstream != "new" || d.ended(created, ledger.Succeeded) != nil {
 		t.Fatalf("%+v, %v", created, err)
 	}
 	before := d.now
@@ -265,15 +267,15 @@ func TestR44_NoSuchBillOfAMerchantBesideABillOfAnother(t *testing.T) {
 // the first merchant is told that there is no such bill until it cannot any more.
 func TestR44_NoSuchBillWhileACreateIsInTheRowOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
-	for _, outcome := range []store.Outcome{"", store.Unknown} {
+	for _, outcome := range []ledger.Outcome{"", ledger.Unknown} {
 		d, route := newMerchants(t, rollout.StageNew, map[string]string{"new": shopB})
 		created, err := route("bill.create", shopB)
-		if err != nil || d.Complete(t.Context(), created, store.Succeeded) != nil {
+		if err != nil || d.ended(created, ledger.Succeeded) != nil {
 			t.Fatalf("%+v, %v", created, err)
 		}
 		d.now = d.now.Add(time.Hour)
 		second, err := route("bill.create", shopA)
-		if err != nil || second.Upstream != "new" || outcome != "" && d.Complete(t.Context(), second, outcome) != nil {
+		if err != nil || second.Upstream != "new" || outcome != "" && d.ended(second, outcome) != nil {
 			t.Fatalf("%+v, %v", second, err)
 		}
 		if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
@@ -294,8 +296,8 @@ func TestSuccessIsThatOfItsMerchant(t *testing.T) {
 	d, route := newMerchants(t, rollout.StageNew, bills)
 	for _, merchant := range []string{shopA, shopB} {
 		created, err := route("bill.create", merchant)
-		outcome := map[string]store.Outcome{shopA: store.Unknown, shopB: store.Succeeded}[merchant]
-		if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, outcome) != nil {
+		outcome := map[string]ledger.Outcome{shopA: ledger.Unknown, shopB: ledger.Succeeded}[merchant]
+		if err != nil || created.Upstream != "new" || d.ended(created, outcome) != nil {
 			t.Fatalf("%+v, %v", created, err)
 		}
 	}
@@ -319,7 +321,7 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 		create := func(merchant string) {
 			t.Helper()
 			created, err := route("bill.create", merchant)
-			if err != nil || created.Upstream != "old" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+			if err != nil || created.Upstream != "old" || d.ended(created, ledger.Succeeded) != nil {
 				t.Fatalf("%+v, %v", created, err)
 			}
 		}
@@ -347,7 +349,7 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 		}
 		soon, late := d.now.Add(time.Minute), d.now.Add(1000*24*time.Hour)
 		for _, until := range []time.Time{late, soon} {
-			if err := d.RecordEnd(t.Context(), rollout.Call{Partner: someone, Bill: bill, Merchant: shopB, Until: until}); err != nil {
+			if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, until); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -365,7 +367,7 @@ func TestBillBesideARowOfAnotherMerchantIsOpenAtItsBackend(t *testing.T) {
 	t.Parallel()
 	d, route := newMerchants(t, rollout.StageNew, map[string]string{"old": shopA})
 	created, err := route("bill.create", shopB)
-	if err != nil || created.Upstream != "new" || d.Complete(t.Context(), created, store.Succeeded) != nil {
+	if err != nil || created.Upstream != "new" || d.ended(created, ledger.Succeeded) != nil {
 		t.Fatalf("%+v, %v", created, err)
 	}
 	if open := d.openAt(t, "old", d.now); open != 0 {
@@ -405,18 +407,21 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	t.Parallel()
 	d, route := newMerchants(t, rollout.StageOld, nil)
 	created, err := route("bill.create", shopA)
-	call := rollout.Call{Operation: "bill.cancel", Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
-	if err != nil || d.Complete(t.Context(), created, store.Succeeded) != nil || d.RecordUnknown(t.Context(), call, created, nil) != nil {
+	if err != nil || d.ended(created, ledger.Succeeded) != nil {
 		t.Fatalf("%+v, %v", created, err)
 	}
+	cancel, err := route("bill.cancel", shopA)
+	if err != nil || d.Ended(t.Context(), cancel, rollout.Ending{Outcome: ledger.Unknown, Unknown: true}) != nil {
+		t.Fatalf("%+v, %v", cancel, err)
+	}
 	d.now = d.now.Add(time.Hour)
-	shows := func(merchant string) store.Owner {
+	shows := func(merchant string) proxytest.Owner {
 		t.Helper()
 		read := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: merchant}
 		if err := d.RecordProbe(t.Context(), someone, bill, "old", read, d.now); err != nil {
 			t.Fatal(err)
 		}
-		row, err := d.store.Owner(t.Context(), someone, bill)
+		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,10 +433,10 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	if row := shows(shopA); row.Ended.IsZero() || row.Unknown {
 		t.Errorf("after a read of its merchant: %+v", row)
 	}
-	if err := d.RecordEnd(t.Context(), rollout.Call{Partner: someone, Bill: bill, Merchant: shopB, Until: d.now.Add(time.Minute)}); err != nil {
+	if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, d.now.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if row, err := d.store.Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
+	if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
 		t.Errorf("a call of another merchant moved its end: %+v, %v", row, err)
 	}
 }

@@ -51,7 +51,7 @@ func newMetrics(to prometheus.Registerer) *metrics {
 				"that the ledger does not know. Otherwise 1.").WithLabelValues(),
 		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
 		unknown: gauge("unknown_outcomes",
-			"Writes of bills whose outcome is unknown (state unknown), and those of them that the reads of the first "+
+			"Bills with a write whose outcome is unknown (state unknown), and those of them that the reads of the first "+
 				"hour have not resolved (state unclear).", "state"),
 		reads: counter("unknown_reads_total",
 			"Reads that the gateway made of bills whose write has an unknown outcome, by what they showed.", "shown"),

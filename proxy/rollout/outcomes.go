@@ -3,8 +3,11 @@ package rollout
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -25,6 +28,9 @@ type ReadResult struct {
 	Ended         bool   // whether the bill stays in the state
 	By            string // who read: ByCall, ByOperator or ByGateway
 	Merchant      string // with which the bill was read
+	Said          bool   // it is no read, but a write that was acknowledged to make the state
+
+	Shows ledger.Shows // what can be compared with the ledger
 }
 
 // Who reads a bill, as the store has it.
@@ -34,84 +40,180 @@ const (
 	ByGateway  = "gateway"
 )
 
-// Relevant reports whether [Router.RecordRead] would record what the answer to a call with this route showed.
+// Relevant reports whether [Router.Ended] would record what the answer to a call with this route showed.
 func (w Route) Relevant(s ReadResult) bool {
-	return w.recorded && (w.unknown || s.Result == Present && s.Ended && !w.ended)
+	return w.recorded && (w.bill.Unknown() || s.Result == Present)
 }
 
-// RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as
-// open any more, and writes with an unknown outcome may be resolved.
-func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) error {
-	if !w.Relevant(s) {
+// An Ending is how a call ended, for the ledger.
+type Ending struct {
+	Outcome ledger.Outcome
+	Unknown bool        // a write without an answer; its outcome must be found out
+	Proof   bool        // the answer proves that the bill is at the upstream
+	Shown   *ReadResult // what the answer showed of the bill, or a read after a write without an answer; nil: nothing
+}
+
+// Ended records how a call with a route ended: how its create ended, then that the bill is there, then what was shown
+// of it, then when it ends. The outcome of the call itself is the last: only a later read can resolve it.
+func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
+	c := w.call
+	if c.Partner == "" || c.Bill == "" {
 		return nil
 	}
-	s.By, s.Merchant = ByCall, c.Merchant
-	return r.RecordProbe(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
+	if r.store == nil {
+		r.countLook(w, e, ledger.Bill{})
+		return nil
+	}
+	var events []ledger.Event
+	known := w.bill
+	if known.ID == "" {
+		known = ledger.Bill{Partner: c.Partner, ID: c.Bill}
+	}
+	if w.create != "" {
+		defer r.metrics.timed("complete")()
+		events = append(events, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: e.Outcome}))
+	}
+	if e.Proof && (w.pending || w.create != "") {
+		events = append(events, r.event(c, w.Upstream, ledger.Found{}))
+	}
+	if e.Shown != nil && w.Relevant(*e.Shown) {
+		s := *e.Shown
+		s.By, s.Merchant = ByCall, c.Merchant
+		events = append(events, r.looked(c, w.Upstream, s, r.arrived(c))...)
+	}
+	if e.Unknown {
+		write := ledger.WriteUnknown{Read: ledger.Reading{Finding: NotAsked}, Next: r.Settings().NextRead(r.now(), r.now())}
+		if e.Shown != nil {
+			write.Read = e.Shown.reading()
+			write.Read.At, write.Read.By = r.now(), ByGateway
+		}
+		events = append(events, r.nowEvent(c, w.Upstream, write))
+	}
+	var found []ledger.Contradiction
+	var err error
+	if len(events) > 0 {
+		var bill ledger.Bill
+		bill, found, err = r.contradicted(ctx, known, events...)
+		switch {
+		case errors.Is(err, store.ErrBill): // nothing is kept of such an id
+			err = nil
+		case errors.Is(err, ledger.ErrOtherOwner):
+			_ = r.sawBoth(c, bill, nil) // err says the same
+		case err != nil && e.Unknown:
+			r.metrics.unrecorded.Inc()
+		}
+		known = bill
+	}
+	if len(found) == 0 {
+		r.countLook(w, e, known)
+	}
+	if e.Outcome == ledger.Succeeded && c.Writes && !c.Creates && !c.Until.IsZero() &&
+		r.current.Load().Config.Bills != config.Shared {
+		err = errors.Join(err, r.store.MoveEnd(ctx, known, r.event(c, w.Upstream, nil).Call, c.Until))
+	}
+	return err
+}
+
+// apply is contradicted, for events that show nothing of a bill.
+func (r *Router) apply(ctx context.Context, known ledger.Bill, events ...ledger.Event) (ledger.Bill, error) {
+	bill, _, err := r.contradicted(ctx, known, events...)
+	return bill, err
+}
+
+// contradicted applies events to a bill. What they contradict is evidence against the new backend, whoever saw it.
+func (r *Router) contradicted(
+	ctx context.Context, known ledger.Bill, events ...ledger.Event,
+) (ledger.Bill, []ledger.Contradiction, error) {
+	bill, found, err := r.store.Apply(ctx, known, events...)
+	for _, c := range found {
+		level := slog.LevelWarn
+		if c.Vanished {
+			level = slog.LevelInfo
+		}
+		r.log.Log(ctx, level, "a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(),
+			"bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
+			"request_id", c.Request, "vanished", c.Vanished)
+		if backend, ok := r.current.Load().backend(c.Upstream); ok && backend == evidence.New {
+			r.counts.Add(bill.Partner, ledger.CreateOperation, evidence.Contradicts(bill.ID, c))
+		}
+	}
+	return bill, found, err
+}
+
+// Saw applies an event that shows a bill, for a callback.
+func (r *Router) Saw(ctx context.Context, known ledger.Bill, e ledger.Event) error {
+	_, err := r.apply(ctx, known, e)
+	if errors.Is(err, store.ErrBill) {
+		return nil
+	}
+	return err
+}
+
+// countLook counts a read of a partner that shows a bill of the new backend as the ledger knows it. A paid one counts as
+// paid if its amount is that of the create. If both backends have the same bills, there is no ledger.
+func (r *Router) countLook(w Route, e Ending, known ledger.Bill) {
+	if e.Shown == nil || e.Shown.Said || e.Shown.Result != Present || !w.ReadBack || w.call.Writes {
+		return
+	}
+	shows := e.Shown.Shows
+	shared := r.current.Load().Config.Bills == config.Shared
+	if !shared && (shows.Amount == "" || shows.Amount != known.Amount) {
+		return
+	}
+	r.counts.Add(w.call.Partner, ledger.CreateOperation, evidence.Comparison{
+		Class: evidence.Same, Bill: w.call.Bill, Succeeded: [2]bool{true, true}, ReadBack: true, States: true,
+		Paid: shows.Paid, Request: w.call.ID, At: r.now(),
+	})
+}
+
+// looked is the event of a read that was not sent before at; none if the read showed nothing of the bill. A write that
+// ended later than wire before it may still take effect.
+func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []ledger.Event {
+	if s.Result != Present && s.Result != Absent {
+		return nil
+	}
+	e := r.event(c, upstream, ledger.Looked{
+		Said: s.Said, Shows: s.Shows, Read: s.reading(), Final: s.Result == Present && s.Ended, Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
+	})
+	e.At, e.Merchant = at, s.Merchant
+	return []ledger.Event{e}
 }
 
 // RecordProbe records what a read of a bill at an upstream showed. It was not sent before at.
 func (r *Router) RecordProbe(
 	ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time,
 ) error {
-	if s.Result != Present && s.Result != Absent { // the read showed nothing of the bill
+	events := r.looked(Call{Partner: partner, Bill: bill}, upstream, s, at)
+	if len(events) == 0 {
 		return nil
 	}
-	// A write that ended later may still take effect.
-	resolves := at.Add(-r.current.Load().wire[upstream])
-	ended := s.Result == Present && s.Ended
-	err := r.store.RecordRead(ctx, partner, bill, upstream, s.Merchant, s.reading(at), resolves, ended)
+	_, err := r.apply(ctx, ledger.Bill{Partner: partner, ID: bill}, events...)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}
 	return err
 }
 
-func (s ReadResult) reading(at time.Time) store.Reading {
-	return store.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, At: at, By: s.By}
-}
-
-// RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if
-// there was none.
-func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResult) error {
-	if r.store == nil || c.Partner == "" || c.Bill == "" {
-		return nil
-	}
-	now := r.now()
-	u := store.UnknownWrite{
-		Partner: c.Partner, Bill: c.Bill, Operation: c.Operation, Upstream: w.Upstream, Request: c.ID, At: now,
-		Member: c.Member, Merchant: c.Merchant, Read: store.Reading{Finding: NotAsked},
-	}
-	u.Next = r.Settings().NextRead(u, now)
-	if s != nil {
-		u.Read = s.reading(now)
-		u.Read.By = ByGateway
-	}
-	err := r.store.RecordUnknown(ctx, u)
-	if errors.Is(err, store.ErrBill) {
-		return nil
-	}
-	if err != nil {
-		r.metrics.unrecorded.Inc()
-	}
-	return err
+func (s ReadResult) reading() ledger.Reading {
+	return ledger.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, By: s.By}
 }
 
 // readsEnd is how long after a write with an unknown outcome the gateway reads its bill: what a week of reads has not
 // shown, an operator must find out.
 const readsEnd = 7 * 24 * time.Hour
 
-// NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero
-// if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read
+// NextRead returns when the gateway reads the bill of a write next that ended without an answer at since, after a read
+// at now; zero if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read
 // can resolve the outcome.
-func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
+func (s *Settings) NextRead(since, now time.Time) time.Time {
 	next := now.Add(24 * time.Hour)
 	first := max(time.Minute, s.UnderWay()+time.Second)
 	for _, after := range []time.Duration{time.Hour, 15 * time.Minute, max(5*time.Minute, first), first} {
-		if at := w.At.Add(after); at.After(now) {
+		if at := since.Add(after); at.After(now) {
 			next = at
 		}
 	}
-	if next.After(w.At.Add(readsEnd)) {
+	if next.After(since.Add(readsEnd)) {
 		return time.Time{}
 	}
 	return next

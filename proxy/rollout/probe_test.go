@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -58,11 +60,11 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 							t.Error(name)
 						}
 					}
-					row, err := d.store.Owner(t.Context(), someone, bill)
-					if err == nil && row.State == store.Released && route.Answered { // "no such bill" was recorded
+					row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
+					if err == nil && row.State == ledger.Released && route.Answered { // "no such bill" was recorded
 						continue
 					}
-					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != store.Owned) {
+					if (err == nil) != (owner != "") || err == nil && (row.Upstream != owner || row.State != ledger.Owned) {
 						t.Errorf("%s: the ledger has %+v, %v", name, row, err)
 					}
 				}
@@ -75,16 +77,16 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 func TestOwnerRecordedDuringAProbe(t *testing.T) {
 	t.Parallel()
 	for _, creates := range []bool{false, true} {
-		for outcome, reason := range map[store.Outcome]string{store.Succeeded: "both", store.Unknown: "unclear"} {
+		for outcome, reason := range map[ledger.Outcome]string{ledger.Succeeded: "both", ledger.Unknown: "unclear"} {
 			d := newCrossroads(t, rollout.StageNew)
 			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill}
 			route, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 				if upstream == "new" {
 					return rollout.Absent
 				}
-				c, err := d.store.Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), "")
+				c, err := proxytest.On(d.store).Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), "")
 				if err == nil {
-					_, err = d.store.Complete(ctx, c, outcome, d.now)
+					_, err = proxytest.On(d.store).Complete(ctx, c, outcome, d.now)
 				}
 				if err != nil {
 					t.Error(err)
@@ -107,7 +109,7 @@ func TestUnclearProbeSendsNoCreate(t *testing.T) {
 		if route, err := d.create(); !refusedFor(err, reason) {
 			t.Errorf("%d: %+v, %v", says, route, err)
 		}
-		if row, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+		if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%d: the ledger has %+v, %v", says, row, err)
 		}
 	}
@@ -140,7 +142,7 @@ func TestReadWhileTheOtherBackendIsDown(t *testing.T) {
 		if route, err := d.other(true); !refusedFor(err, "unclear") {
 			t.Errorf("%s: %+v, %v", stage, route, err)
 		}
-		if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+		if o, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", stage, o, err)
 		}
 		d.says[preferred], d.says[other] = rollout.Unclear, rollout.Present
@@ -213,7 +215,7 @@ func TestPanicInAProbeIsNoClearAnswer(t *testing.T) {
 func TestSecondCreateGoesToTheOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	d.made("old", store.Succeeded)
+	d.made("old", ledger.Succeeded)
 	if route, err := d.create(); err != nil || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
 	}
@@ -229,7 +231,7 @@ func TestR44_NoSuchBillFromBeforeACreate(t *testing.T) {
 		if err != nil || !route.Deniable {
 			t.Fatalf("%+v, %v", route, err)
 		}
-		d.made("new", store.Succeeded)
+		d.made("new", ledger.Succeeded)
 		if err := d.Deny(t.Context(), call); !refusedFor(err, "making") {
 			t.Errorf("writes %v: %v", writes, err)
 		}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 )
 
@@ -28,4 +29,6 @@ type BackendBill struct {
 	Ended    bool   `json:"-"` // whether the bill stays in the state
 	Amount   string `json:"amount,omitempty"`
 	Code     string `json:"code,omitempty"`
+
+	Shows ledger.Shows `json:"-"` // what can be compared with the ledger
 }

@@ -5,27 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
-
-// RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the
-// route.
-func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
-	if !w.pending && w.create == nil {
-		return nil
-	}
-	return r.found(ctx, c, w.Upstream)
-}
-
-// RecordEnd records when a bill ends, after a call other than its create has changed it.
-func (r *Router) RecordEnd(ctx context.Context, c Call) error {
-	if r.store == nil || c.Partner == "" || c.Bill == "" || r.current.Load().Config.Bills == config.Shared {
-		return nil
-	}
-	return r.store.MoveEnd(ctx, c.Partner, c.Bill, r.arrived(c), c.Until, c.Merchant)
-}
 
 // RecordSeen records that a partner was seen: that a call of it succeeded.
 func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {

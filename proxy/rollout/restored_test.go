@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -69,7 +70,7 @@ func TestPendingInTheBackupAndCreatedAtTheOtherBackendSince(t *testing.T) {
 			t.Errorf("a write %v: %+v, %v", writes, route, err)
 		}
 	}
-	d.made("old", store.Taken)
+	d.made("old", ledger.Taken)
 }
 
 // The same bill, created again: the backend that is not in its row is probed, whatever the stage.
@@ -79,7 +80,7 @@ func TestCreateOfABillPendingInTheBackup(t *testing.T) {
 		d := newPendingInTheBackup(t)
 		d.stage(stage)
 		d.says["old"] = rollout.Present
-		d.made("old", store.Taken)
+		d.made("old", ledger.Taken)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Complete(t.Context(), route, store.Succeeded); err != nil {
+		if err := d.ended(route, ledger.Succeeded); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +181,7 @@ func TestBillWithoutALastDayIsRemoved(t *testing.T) {
 	if _, err := d.create(); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := d.store.Owner(t.Context(), someone, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
+	if o, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -258,7 +259,7 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 	sweep("wrong again, with a row that is over by either clock", 2)
 	d.now = right.Add(years)
 	sweep("confirmed", 1)
-	if _, err := d.store.Owner(t.Context(), someone, "without"); err != nil {
+	if _, err := proxytest.On(d.store).Owner(t.Context(), someone, "without"); err != nil {
 		t.Errorf("a bill without an end lost its row: %v", err)
 	}
 }

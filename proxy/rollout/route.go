@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -24,6 +25,7 @@ type Call struct {
 	Merchant, Bill  string
 	LoggedBill      string    // the bill as the log may show it
 	Until           time.Time // when the bill ends; zero if that is not known
+	Amount          string    // as it can be compared; "" if it is not known
 	Arrived         time.Time // if zero, now
 }
 
@@ -61,11 +63,11 @@ type Route struct {
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
 
-	create   *store.Create
-	recorded bool // the ledger has the bill
-	ended    bool // by the ledger the bill was destroyed or cancelled
-	unknown  bool // the ledger has a write of the bill with an unknown outcome
-	pending  bool // by the ledger the bill may be at Upstream: a create may have been sent
+	call     Call        // that was routed
+	bill     ledger.Bill // as the ledger has it
+	create   string      // the token of the recorded create; "" of other calls
+	recorded bool        // what a read shows of the bill is recorded
+	pending  bool        // by the ledger the bill may be at Upstream: a create may have been sent
 }
 
 // refusalReasons are the values of Refused.Reason.
@@ -107,6 +109,7 @@ func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		return Route{}, r.countRefused(err)
 	}
 	r.metrics.routed.WithLabelValues(route.Upstream, string(route.Reason)).Inc()
+	route.call = c
 	return route, nil
 }
 
@@ -137,7 +140,10 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		if r.store.Generation() == generation {
 			return route, err
 		}
-		if err := r.Complete(ctx, route, store.NotSent); err != nil {
+		if route.call = c; route.create == "" {
+			continue
+		}
+		if err := r.Ended(ctx, route, Ending{Outcome: ledger.NotSent}); err != nil {
 			return Route{}, storeUnavailable(err)
 		}
 	}
@@ -191,20 +197,19 @@ func (r *Router) decide(
 		return r.create(ctx, s, d, at, c, ask) // without a probe, recording the create finds the owner
 	}
 	done := r.metrics.timed("owner")
-	row, err := r.store.Owner(ctx, c.Partner, c.Bill)
+	bill, err := r.store.Bill(ctx, c.Partner, c.Bill)
 	done()
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-	case err != nil:
+	if err != nil {
 		return withoutLedger(s, at, c, err)
-	case row.State != store.Released:
-		owner, ok := s.backend(row.Upstream)
+	}
+	if at.known = bill; bill.State == ledger.Pending || bill.State == ledger.Owned {
+		owner, ok := s.backend(bill.Upstream)
 		switch {
-		case !ok && !c.Creates && row.OfOther(c.Merchant):
+		case !ok && !c.Creates && bill.OfOther(c.Merchant):
 			at.elsewhere = true
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
-		case !row.OfOther(c.Merchant) && (row.State == store.Owned || row.Changed.After(d.restored)):
+		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(d.restored)):
 			at.owner = &owner
 		default:
 			at.likely = &owner
@@ -214,10 +219,9 @@ func (r *Router) decide(
 		return r.create(ctx, s, d, at, c, ask)
 	}
 	route, err := r.other(ctx, s, d, at, c, ask)
-	route.pending = at.owner != nil && row.State == store.Pending
-	route.Deniable = row.State != store.Owned || row.OfOther(c.Merchant)
-	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown,
-		!row.Ended.IsZero(), row.Unknown
+	route.pending = at.owner != nil && bill.State == ledger.Pending
+	route.Deniable = bill.State != ledger.Owned || bill.OfOther(c.Merchant)
+	route.recorded = at.owner != nil || route.Reason == byProbe || bill.Unknown()
 	return route, err
 }
 
@@ -225,10 +229,10 @@ func (r *Router) decide(
 func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
 	if !to.probe {
-		return Route{Upstream: s.Backends[to.backend], Reason: to.reason}, nil
+		return Route{Upstream: s.Backends[to.backend], Reason: to.reason, bill: at.known}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
-	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe}
+	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe, bill: at.known}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if at.elsewhere {
@@ -246,7 +250,7 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		route.Answered = true // the preferred backend would refuse the call, too
 		return route, nil
 	case [2]ProbeResult{Present, Present}:
-		if err := r.both(ctx, c); c.Writes {
+		if err := r.both(ctx, c, at.known, s.Backends[1-to.backend]); c.Writes {
 			return Route{}, err
 		}
 		return route, nil
@@ -267,9 +271,11 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		}
 		return Route{}, unclear(ownerUnknown)
 	}
-	if err := r.found(ctx, c, route.Upstream); err != nil {
+	bill, err := r.found(ctx, c, route.Upstream)
+	if err != nil {
 		return Route{}, err
 	}
+	route.bill = bill
 	return route, nil
 }
 
@@ -310,27 +316,32 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 }
 
 // found records that an upstream has a bill. It returns why the call cannot be sent there, nil if it can.
-func (r *Router) found(ctx context.Context, c Call, upstream string) error {
+func (r *Router) found(ctx context.Context, c Call, upstream string) (ledger.Bill, error) {
 	defer r.metrics.timed("found")()
 	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
-	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.arrived(c), c.Merchant)
+	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, r.event(c, upstream, ledger.Found{}))
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
-		return nil
-	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
-		return r.both(ctx, c)
-	case errors.Is(err, store.ErrOtherOwner): // a create of it is under way at the other backend
-		return unclear(ownerUnknown)
+		return bill, nil
+	case errors.Is(err, ledger.ErrOtherOwner) && bill.State == ledger.Owned:
+		return bill, r.sawBoth(c, bill, nil)
+	case errors.Is(err, ledger.ErrOtherOwner): // a create of it is under way at the other backend
+		return bill, unclear(ownerUnknown)
 	}
-	return storeUnavailable(err)
+	return bill, storeUnavailable(err)
 }
 
-// both reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one
+// both records that a bill is at both backends.
+func (r *Router) both(ctx context.Context, c Call, known ledger.Bill, upstream string) error {
+	bill, err := r.apply(ctx, known, r.nowEvent(c, upstream, ledger.AtBoth{}))
+	return r.sawBoth(c, bill, err)
+}
+
+// sawBoth reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one
 // line for each mark.
-func (r *Router) both(ctx context.Context, c Call) error {
+func (r *Router) sawBoth(c Call, bill ledger.Bill, err error) error {
 	r.metrics.doubled.Inc()
-	first, err := r.store.MarkDoubled(ctx, c.Partner, c.Bill, c.Operation, c.ID, r.now())
-	if first || err != nil {
+	if bill.Doubled == nil || bill.Doubled.Request == c.ID {
 		r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill,
 			"operation", c.Operation)
 	}

@@ -4,7 +4,7 @@
 //	go r.Run(ctx)                               // follows the operators' changes, made here and on other replicas
 //	route, err := r.Route(ctx, call, probe)     // before anything is sent
 //	…
-//	err = r.Complete(ctx, route, store.Succeeded) // a create ended
+//	err = r.Ended(ctx, route, rollout.Ending{Outcome: ledger.Succeeded})
 //	r.Count(call, route, end)                   // for the report
 //
 // Where each backend has bills of its own (bills: separate), every bill has an owner, and every call about the bill
@@ -265,9 +265,6 @@ const (
 	sweepEvery  = time.Hour
 )
 
-// resolvedKept is how long an outcome that was unknown stays listed after a read has resolved it.
-const resolvedKept = 30 * 24 * time.Hour
-
 // Run reads the decisions of operators and stores the counts, until ctx ends.
 func (r *Router) Run(ctx context.Context) {
 	var all sync.WaitGroup
@@ -341,11 +338,7 @@ func (r *Router) sweep(ctx context.Context) error {
 		return nil
 	}
 	keep := r.current.Load().Config.Keep
-	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), keep)
-	if err != nil {
-		return err
-	}
-	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-keep), clock.StoreTime.Add(-resolvedKept)); err != nil {
+	if _, err := r.store.SweepBills(ctx, clock.StoreTime, r.now(), keep); err != nil {
 		return err
 	}
 	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))

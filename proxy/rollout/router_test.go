@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -84,15 +85,20 @@ func (d *crossroads) other(writes bool) (rollout.Route, error) {
 }
 
 // made sends a create and completes it.
-func (d *crossroads) made(want string, outcome store.Outcome) {
+func (d *crossroads) made(want string, outcome ledger.Outcome) {
 	d.t.Helper()
 	route, err := d.create()
 	if err != nil || route.Upstream != want {
 		d.t.Fatalf("the create goes to %q, %v, want %s", route.Upstream, err, want)
 	}
-	if err := d.Complete(d.t.Context(), route, outcome); err != nil {
+	if err := d.ended(route, outcome); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// ended ends the create of a route.
+func (d *crossroads) ended(route rollout.Route, outcome ledger.Outcome) error {
+	return d.Ended(d.t.Context(), route, rollout.Ending{Outcome: outcome})
 }
 
 func refusedFor(err error, reason string) bool {
@@ -105,9 +111,9 @@ func TestCreateOfABillThatTheOldBackendHas(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.says["old"] = rollout.Present
-	d.made("old", store.Taken)
+	d.made("old", ledger.Taken)
 	d.says["old"] = rollout.Absent // a later probe result does not matter
-	d.made("old", store.Taken)
+	d.made("old", ledger.Taken)
 	if route, err := d.other(true); err != nil || route.Upstream != "old" || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
 	}
@@ -121,25 +127,25 @@ func TestUnclearProbeLeavesNoRow(t *testing.T) {
 	if route, err := d.create(); !refusedFor(err, "unclear") {
 		t.Errorf("%+v, %v", route, err)
 	}
-	if o, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+	if o, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	d.says["old"] = rollout.Absent
-	d.made("new", store.Succeeded)
+	d.made("new", ledger.Succeeded)
 }
 
 // After a change of the stage, only a bill that certainly was not created may go to the other backend.
 func TestStageChangesBetweenCreates(t *testing.T) {
 	t.Parallel()
-	for outcome, then := range map[store.Outcome]string{
-		store.Succeeded: "old", store.Unknown: "old", store.Taken: "old", store.Refused: "new", store.NotSent: "new",
+	for outcome, then := range map[ledger.Outcome]string{
+		ledger.Succeeded: "old", ledger.Unknown: "old", ledger.Taken: "old", ledger.Refused: "new", ledger.NotSent: "new",
 	} {
 		d := newCrossroads(t, rollout.StageOld)
 		d.made("old", outcome)
 		d.stage(rollout.StageNew)
-		d.made(then, store.Succeeded)
+		d.made(then, ledger.Succeeded)
 		d.stage(rollout.StageOld)
-		d.made(then, store.Taken)
+		d.made(then, ledger.Taken)
 	}
 }
 
@@ -147,7 +153,7 @@ func TestStageChangesBetweenCreates(t *testing.T) {
 // of the first.
 func TestStageChangesDuringACreate(t *testing.T) {
 	t.Parallel()
-	for _, outcome := range []store.Outcome{store.Succeeded, store.Refused, store.Unknown} {
+	for _, outcome := range []ledger.Outcome{ledger.Succeeded, ledger.Refused, ledger.Unknown} {
 		d := newCrossroads(t, rollout.StageOld)
 		first, err := d.create()
 		if err != nil {
@@ -158,10 +164,10 @@ func TestStageChangesDuringACreate(t *testing.T) {
 		if err != nil || first.Upstream != "old" || second.Upstream != "old" {
 			t.Fatalf("%+v, %+v, %v", first, second, err)
 		}
-		if err := d.Complete(t.Context(), first, outcome); err != nil {
+		if err := d.ended(first, outcome); err != nil {
 			t.Fatal(err)
 		}
-		d.made("old", store.Refused) // the second is still in progress
+		d.made("old", ledger.Refused) // the second is still in progress
 	}
 }
 
@@ -204,7 +210,7 @@ func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 	}
 	d.follow()
 	d.asked = nil
-	d.made("old", store.Refused)
+	d.made("old", ledger.Refused)
 	if len(d.asked) != 0 {
 		t.Errorf("asked %v", d.asked)
 	}
@@ -212,7 +218,7 @@ func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.follow()
-	d.made("new", store.Refused)
+	d.made("new", ledger.Refused)
 
 	stranger := partner.ID(strings.Repeat("0f", 32))
 	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, To: "new", By: "test", At: d.now}); err != nil {
@@ -246,7 +252,7 @@ func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 func TestLedgerUnreachable(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	d.made("new", store.Succeeded)
+	d.made("new", ledger.Succeeded)
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -265,14 +271,14 @@ func TestLedgerUnreachable(t *testing.T) {
 func TestSharedBills(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew, ", bills: shared")
-	d.made("new", store.Unknown)
+	d.made("new", ledger.Unknown)
 	d.stage(rollout.StageOld)
-	d.made("old", store.Succeeded)
+	d.made("old", ledger.Succeeded)
 	d.stage(rollout.StageNew)
 	if route, err := d.other(true); err != nil || route.Upstream != "new" || len(d.asked) != 0 {
 		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
-	if _, err := d.store.Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+	if _, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -281,7 +287,7 @@ func TestSharedBills(t *testing.T) {
 func TestPendingBillHasItsOwner(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	d.made("old", store.Unknown)
+	d.made("old", ledger.Unknown)
 	d.stage(rollout.StageDrained)
 	for _, writes := range []bool{false, true} {
 		if route, err := d.other(writes); err != nil || route.Upstream != "old" || route.Reason != "owner" || len(d.asked) != 0 {
@@ -295,7 +301,7 @@ func TestConcurrentCreateOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
-		if _, err := d.store.Own(ctx, someone, bill, "old", d.now, time.Time{}, ""); err != nil {
+		if _, err := proxytest.On(d.store).Own(ctx, someone, bill, "old", d.now, time.Time{}, ""); err != nil {
 			t.Error(err)
 		}
 		return rollout.Absent

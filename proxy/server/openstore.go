@@ -70,13 +70,25 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 		if err != nil {
 			return err
 		}
-		s.relay = relay.New(c, relay.Options{
+	}
+	if c.Rollout != nil {
+		if err = s.openRollout(ctx, c); err != nil {
+			return err
+		}
+	}
+	if s.store != nil {
+		o := relay.Options{
 			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
-		})
+		}
+		if s.rollout != nil {
+			o.Saw = s.rollout.Saw
+		}
+		s.relay = relay.New(c, o)
 	}
-	if c.Rollout == nil {
-		return nil
-	}
+	return nil
+}
+
+func (s *Server) openRollout(ctx context.Context, c *config.Config) (err error) {
 	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
 	if err != nil {
 		return operate.Explain(err)

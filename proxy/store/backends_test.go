@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -122,7 +123,7 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 			case "bill":
 				upstream, outcome, ended := strings.Cut(of, ":")
 				if c := own(t, s, "of "+upstream, upstream); ended {
-					settle(t, s, c, store.Outcome(outcome))
+					settle(t, s, c, ledger.Outcome(outcome))
 				}
 				return nil
 			case "stage":

@@ -123,7 +123,7 @@ func (c *Copy) examine(ctx context.Context, path string) error {
 				q.fail(errors.New("the copy is not a store of billbridge"))
 			}
 			examine(q, forSQLite, Options{})
-			c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
+			c.Bills = value[int](q, "SELECT count(*) FROM billbridge_bills WHERE upstream <> ''")
 			c.Addresses = value[int](q, "SELECT count(*) FROM billbridge_addresses")
 			c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
 		})

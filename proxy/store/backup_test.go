@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -46,23 +47,23 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 		c, err := store.Backup(t.Context(), url, file, func(int64, int64) {})
 		must(t, err)
 		restored := open(t, "sqlite:"+file)
-		list, all, err := restored.ListBills(t.Context(), store.BillFilter{Limit: 1 << 20, Now: noon})
+		list, all, err := restored.Bills(t.Context(), store.BillFilter{Limit: 1 << 20, Now: noon})
 		if err != nil || all != c.Bills || c.Size == 0 || c.Addresses != 0 || c.Callbacks != 0 {
 			t.Errorf("%+v, %d bills, %v", c, all, err)
 		}
-		has, last := map[string]store.Ownership{}, map[string]int{}
+		has, last := map[string]ledger.Ownership{}, map[string]int{}
 		for _, b := range list {
-			has[b.Bill] = b.State
+			has[b.ID] = b.State
 			var w string
 			var n int
-			_, _ = fmt.Sscanf(strings.Replace(b.Bill, "-", " ", 1), "%s %d", &w, &n)
+			_, _ = fmt.Sscanf(strings.Replace(b.ID, "-", " ", 1), "%s %d", &w, &n)
 			if last[w] != n {
-				t.Fatalf("%s is in it, and the one before is not", b.Bill)
+				t.Fatalf("%s is in it, and the one before is not", b.ID)
 			}
 			last[w]++
 		}
 		for _, bill := range before {
-			if has[bill] != store.Owned {
+			if has[bill] != ledger.Owned {
 				t.Fatalf("%s was acknowledged before the backup, and is %q in it", bill, has[bill])
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -133,9 +134,9 @@ func benchmarkOwn(b *testing.B, callers int, settles bool) {
 			var last atomic.Int64
 			one := func() error {
 				n := last.Add(1)
-				c, err := s.Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
+				c, err := proxytest.On(s).Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
 				if err == nil && settles {
-					_, err = s.Complete(b.Context(), c, store.Succeeded, noon)
+					_, err = proxytest.On(s).Complete(b.Context(), c, ledger.Succeeded, noon)
 				}
 				return err
 			}

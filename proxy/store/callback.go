@@ -20,7 +20,8 @@ const (
 	Dead      State = "failed"  // it stays until an operator replays or drops it
 	Dropped   State = "dropped" // an operator dropped it
 
-	// Superseded callbacks had HTTP answers, but no success, and a newer one of the bill came.
+	// Superseded callbacks had HTTP answers, but no success, and a newer one of the bill came; or they came after one
+	// that reports a later state.
 	Superseded State = "superseded"
 )
 
@@ -56,8 +57,9 @@ type Callback struct {
 
 	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
 	// when the bill is read next ([Store.ClaimLook]); zero: as before.
-	Later string
-	Look  time.Time
+	Later   string
+	Outdone string // those of Later after which it is not delivered: all but Says
+	Look    time.Time
 }
 
 // MadePrefix begins the ids of callbacks that the gateway has made from a read of the bill.
@@ -108,14 +110,20 @@ func (s *Store) Accept(
 	if c.Made() {
 		told = "1 = 1"
 	}
+	// An event that is no news: the partner would hear of a payment after its cancel.
+	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
+			AND told.says <> '' AND $19 LIKE '%' || told.says || '%' AND told.state <> 'superseded' AND `
+	isOutdone := outdone + ofMerchant("told.merchant", "$18") + ")"
 	insert := statement{
 		`
 		INSERT INTO billbridge_callbacks (
 			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-			state, attempts, next, due, lease, last_status, last_outcome, says, merchant, first)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $18,
+			state, attempts, next, due, lease, last_status, last_outcome, says, merchant, first, done)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+			CASE WHEN ` + isOutdone + ` THEN 'superseded' ELSE 'waiting' END, 0, $14, $14, '', 0, '', $16, $18,
 			CASE WHEN EXISTS (SELECT 1 FROM billbridge_callbacks before
-				WHERE before.state = 'waiting' AND before.ordering = $9) THEN 0 ELSE 1 END
+				WHERE before.state = 'waiting' AND before.ordering = $9) OR ` + isOutdone + ` THEN 0 ELSE 1 END,
+			CASE WHEN ` + isOutdone + ` THEN CAST($13 AS BIGINT) END
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
@@ -127,7 +135,7 @@ func (s *Store) Accept(
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
 			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
 			c.Received, c.Next, c.Received.Add(-window), c.Says, c.Later,
-			storedName(c.Merchant),
+			storedName(c.Merchant), c.Outdone,
 		},
 	}
 	var look statement
@@ -213,7 +221,7 @@ const claims = "claims"
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, merchant, '', NULL`
+		seq, says, merchant, '', '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -51,14 +52,14 @@ func TestCalls(t *testing.T) {
 // errs are errors that are shown by name.
 var errs = map[string]error{
 	"ErrNotFound": store.ErrNotFound, "ErrState": store.ErrState, "ErrFilter": store.ErrFilter,
-	"ErrAmbiguous": store.ErrAmbiguous, "ErrBill": store.ErrBill, "ErrDenied": store.ErrDenied,
-	"ErrCreateInProgress": store.ErrCreateInProgress, "ErrErased": store.ErrErased,
-	"ErrOtherOwner": store.ErrOtherOwner, "ErrInWave": store.ErrInWave, "ErrFurtherKey": store.ErrFurtherKey, "ErrNotOpen": store.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
+	"ErrAmbiguous": store.ErrAmbiguous, "ErrBill": store.ErrBill, "ErrDenied": ledger.ErrDenied,
+	"ErrCreateInProgress": ledger.ErrInProgress, "ErrErased": store.ErrErased,
+	"ErrOtherOwner": ledger.ErrOtherOwner, "ErrInWave": store.ErrInWave, "ErrFurtherKey": store.ErrFurtherKey, "ErrNotOpen": ledger.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
 }
 
 func newCalls(t *testing.T, url string) *calls {
 	ctx := t.Context()
-	revision, names, claimed := int64(0), map[string]string{}, map[string]store.UnknownWrite{}
+	revision, names, claimed := int64(0), map[string]string{}, map[string]ledger.Bill{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
@@ -90,38 +91,50 @@ func newCalls(t *testing.T, url string) *calls {
 			return ids(all), err
 		},
 		"bills": func(s *store.Store, f store.BillFilter) ([]string, int, error) {
-			list, n, err := s.ListBills(ctx, f)
+			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
 		},
 		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
-			must(t, s.RecordInterrupted(ctx, cutOff, "not asked", noon.Add(time.Hour)))
-			list, n, err := s.UnknownOutcomes(ctx, f, store.UnknownList, noon)
+			must(t, s.Interrupted(ctx, cutOff, ledger.Interrupted{Finding: "not asked", Next: noon.Add(time.Hour)}))
+			f.List = store.UnknownBills
+			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
 		},
+		"interrupted": func(s *store.Store, before, next time.Time) error {
+			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
+		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
-			w, due, err := s.ClaimRead(ctx, who, at, at)
+			b, due, err := s.ClaimRead(ctx, who, at, at)
 			if !due {
 				return "none is due", err
 			}
-			claimed[w.Bill] = w
-			return fmt.Sprintf("%s %s as %q %q", w.Bill, w.Operation, w.Member, w.Merchant), err
+			claimed[b.ID] = b
+			w := b.Writes[0]
+			return fmt.Sprintf("%s %s as %q %q", b.ID, w.Operation, w.Member, w.Merchant), err
 		},
 		"endRead": func(s *store.Store, bill, finding string, at, next time.Time) error {
-			return s.EndRead(ctx, claimed[bill], finding, "gateway", at, func(store.UnknownWrite, time.Time) time.Time { return next })
+			b := claimed[bill]
+			look := ledger.Event{Call: ledger.Call{At: at, Upstream: "old"}, What: ledger.Looked{Read: ledger.Reading{Finding: finding, By: "gateway"}}}
+			end := ledger.Event{Call: ledger.Call{At: at}, What: ledger.ReadEnded{Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return next }}}
+			if finding == "" {
+				_, _, err := s.Apply(ctx, b, end)
+				return err
+			}
+			_, _, err := s.Apply(ctx, b, look, end)
+			return err
 		},
-		"outcomes": func(s *store.Store, list store.OutcomeList, before time.Time) ([]string, int, error) {
-			found, n, err := s.UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, list, before)
+		"outcomes": func(s *store.Store, list store.BillList, before time.Time) ([]string, int, error) {
+			found, n, err := s.Bills(ctx, store.BillFilter{List: list, UnclearBefore: before, Limit: 10, Now: noon})
 			var lines []string
 			for _, b := range found {
-				lines = append(lines, fmt.Sprintf("%s %s by %q, %d reads", b.Bill, b.Write.Read.Finding, b.Write.Read.By, b.Write.Reads))
+				lines = append(lines, fmt.Sprintf("%s %s by %q, %d reads", b.ID, b.Writes[0].Read.Finding, b.Writes[0].Read.By, b.Reads))
 			}
 			return lines, n, err
 		},
 		"noAnswerOf": func(s *store.Store, who partner.ID, bill string, at, next time.Time) error {
-			return s.RecordUnknown(ctx, store.UnknownWrite{
-				Partner: who, Bill: bill, Operation: "bill.create", Upstream: "old", Request: "call", At: at,
-				Member: "member of " + bill, Merchant: "shop", Read: store.Reading{Finding: "not asked"}, Next: next,
-			})
+			return proxytest.On(s).NoAnswer(ctx, who, bill, ledger.Call{
+				Operation: "bill.create", Upstream: "old", Request: "call", At: at, Member: "member of " + bill, Merchant: "shop",
+			}, ledger.Reading{Finding: "not asked"}, next)
 		},
 		"revised": func(s *store.Store) (bool, error) { // since the last call
 			was := revision
@@ -130,9 +143,9 @@ func newCalls(t *testing.T, url string) *calls {
 			return now > was, err
 		},
 		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
-			_, owned := s.Own(ctx, who, bill, upstream, now, time.Time{}, "")
-			_, found := s.Found(ctx, who, bill, upstream, now, "")
-			_, owner := s.Owner(ctx, who, bill)
+			_, owned := proxytest.On(s).Own(ctx, who, bill, upstream, now, time.Time{}, "")
+			_, found := proxytest.On(s).Found(ctx, who, bill, upstream, now, "")
+			_, owner := proxytest.On(s).Owner(ctx, who, bill)
 			return owned, found, owner
 		},
 		"delivery": func(s *store.Store, at time.Time) store.Callback { return claim(t, s, at)[0].Callback },

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -40,8 +41,10 @@ func (c *calls) call(line string) (shown []string) {
 		s, name = c.replicas[len(c.replicas)-1], method
 	}
 	f := reflect.ValueOf(c.funcs[name])
-	if !f.IsValid() {
-		f = reflect.ValueOf(s).MethodByName(name)
+	for _, on := range []any{s, proxytest.On(s)} {
+		if !f.IsValid() {
+			f = reflect.ValueOf(on).MethodByName(name)
+		}
 	}
 	var root yaml.Node
 	if err := yaml.Load([]byte("["+arguments+"]"), &root); err != nil || !f.IsValid() {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 )
 
 // A claim of a read takes one write of a partner, also if PostgreSQL, by its statistics of a table that was nearly
@@ -18,10 +18,8 @@ func TestClaimOfAReadTakesOneWrite(t *testing.T) {
 	s, id, at := open(t, url), partner.Of("k"), time.Now()
 	record := func(n int) {
 		t.Helper()
-		must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
-			Partner: id, Bill: fmt.Sprint("b", n), Operation: "bill.create", Upstream: "old", At: at, Next: at,
-			Read: store.Reading{Finding: "not read"},
-		}))
+		create := ledger.Call{Operation: "bill.create", Upstream: "old", At: at}
+		must(t, proxytest.On(s).NoAnswer(t.Context(), id, fmt.Sprint("b", n), create, ledger.Reading{Finding: "not read"}, at))
 	}
 	record(0)
 	run(t, raw(t, url), "ANALYZE")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/ledger"
 )
 
 // clockStep is the largest normal difference between a clock and the store's. After a larger one, a step, either the
@@ -109,8 +111,8 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
 	for statement, end := range map[string]time.Time{
-		`UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2
+		`UPDATE billbridge_bills SET ends = $1, version = version + 1 WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_bills WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2
 		)`: now.Add(estimatedLife),
 		`UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
 			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`: now,
@@ -170,17 +172,17 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 		[]byte{}, now, now.Add(-keep))
 }
 
-// SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the
+// SweepBills removes released rows and the rows of bills that have been over for longer than retention, by the
 // store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
-// more, so retention must be longer than calls about a bill can come. Rows with a denial stay for deniedFor, by the
+// more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with a denial stay for ledger.DeniedFor, by the
 // machine's clock.
-func (s *Store) SweepOwners(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
+func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
-		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2
+		DELETE FROM billbridge_bills WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_bills WHERE ends < $1 AND doubled IS NULL AND (denied IS NULL OR denied < $2
 				OR denied > $3)
 			ORDER BY ends`,
-		storeTime.Add(-retention), s.stamp(now).Add(-deniedFor), s.stamp(now).Add(deniedFor))
+		storeTime.Add(-retention), s.stamp(now).Add(-ledger.DeniedFor), s.stamp(now).Add(ledger.DeniedFor))
 }
 
 // pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.

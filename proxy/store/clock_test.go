@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -104,19 +105,19 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		right := time.Now()
 		wrong := right.Add(-years)
 		said := ownUntil(t, s, "said", "old", wrong, wrong.Add(time.Hour))
-		settle(t, s, own(t, s, "released", "old"), store.Refused)
+		settle(t, s, own(t, s, "released", "old"), ledger.Refused)
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		works(t)(s.Found(ctx, partnerOne, "found", "old", wrong, ""))
+		works(t)(proxytest.On(s).Found(ctx, partnerOne, "found", "old", wrong, ""))
 		must(t, s.ConfirmClock(ctx, "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
-		gives(t, 2, "removed")(s.SweepOwners(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
+		gives(t, 2, "removed")(s.SweepBills(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
 			ownerOf(t, s, bill)
 		}
 		for _, bill := range []string{said.Bill, "released"} {
-			fails(t, store.ErrNotFound, bill)(s.Owner(ctx, partnerOne, bill))
+			fails(t, store.ErrNotFound, bill)(proxytest.On(s).Owner(ctx, partnerOne, bill))
 		}
 	})
 }
@@ -145,7 +146,7 @@ func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 // Ping fails if a table that a call needs is missing, or the disk is full.
 func TestPingWrites(t *testing.T) {
 	t.Parallel()
-	for _, table := range []string{"billbridge_owners", "billbridge_addresses", "billbridge_callbacks", "billbridge_clock"} {
+	for _, table := range []string{"billbridge_bills", "billbridge_addresses", "billbridge_callbacks", "billbridge_clock"} {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			proxytest.Each(t, func(t *testing.T, url string) {

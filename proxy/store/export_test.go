@@ -22,7 +22,6 @@ const Pause = pause
 var (
 	ErrClosed    = errClosed
 	ErrLeaseLost = errLeaseLost
-	ErrNotOpen   = errNotOpen
 	ErrReplaced  = errReplaced
 	Compared     = compared
 	ErrShared    = errShared
@@ -71,8 +70,8 @@ func (s *Store) Clear(ctx context.Context) error {
 	s.proven.Clear()
 	return s.update(ctx, "clearing", func(q tx) {
 		for _, table := range []string{
-			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
-			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven", "billbridge_doubled",
+			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_bills", "billbridge_stages",
+			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_proven",
 		} {
 			q.exec("DELETE FROM " + table)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 
@@ -70,7 +71,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*testing.T, *store.Store) error{
 		"creates": func(t *testing.T, s *store.Store) error {
-			_, err := s.Own(t.Context(), partnerOne, "lost", "new", time.Now(), time.Time{}, "")
+			_, err := proxytest.On(s).Own(t.Context(), partnerOne, "lost", "new", time.Now(), time.Time{}, "")
 			return err
 		},
 		"kill switch": func(t *testing.T, s *store.Store) error {
@@ -94,7 +95,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			if err != nil || r.Restored.By != store.ByFailOver {
 				t.Errorf("%+v, %v", r, err)
 			}
-			fails(t, store.ErrNotFound, "the bill is not lost")(a.Owner(t.Context(), partnerOne, "lost"))
+			fails(t, store.ErrNotFound, "the bill is not lost")(proxytest.On(a).Owner(t.Context(), partnerOne, "lost"))
 		})
 	}
 }
@@ -166,7 +167,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	generation := s.Generation()
 
 	replaceBy(t, file, older)
-	fails(t, "", "a create was recorded by what was decided before")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}, ""))
+	fails(t, "", "a create was recorded by what was decided before")(proxytest.On(s).Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}, ""))
 	equal(t, outcomes(s), []string{"lost "}, "outcomes")
 	r, err := s.Rollout(ctx)
 	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
@@ -211,7 +212,7 @@ func TestRevisionOfALostDecisionComesAgain(t *testing.T) {
 	before, err := s.Rollout(ctx)
 	must(t, err)
 	replaceBy(t, file, older)
-	fails(t, "", "a write to an older copy")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}, ""))
+	fails(t, "", "a write to an older copy")(proxytest.On(s).Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}, ""))
 	after, err := s.Rollout(ctx)
 	must(t, err)
 	equal(t, after.Revision, before.Revision, "the revision")
@@ -249,14 +250,14 @@ func TestFrozenPrimaryStopsNothing(t *testing.T) {
 	t.Parallel()
 	pair := proxytest.NewPair(t)
 	s := open(t, pair.Hosts()) // the standby is the first of the hosts
-	settle(t, s, own(t, s, "before", "new"), store.Succeeded)
+	settle(t, s, own(t, s, "before", "new"), ledger.Succeeded)
 	pair.Stall()
 	pair.Freeze()
 	pair.Promote()
 	proxytest.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err := s.Own(ctx, partnerOne, "after", "new", time.Now(), time.Time{}, "")
+		_, err := proxytest.On(s).Own(ctx, partnerOne, "after", "new", time.Now(), time.Time{}, "")
 		return err == nil
 	}, func() string { return "no write succeeds though there is a new primary" })
 	equal(t, ownerOf(t, s, "before").Upstream, "new")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -128,7 +129,7 @@ var duties = map[string]func(ctx context.Context, s *store.Store, id string) err
 		return err
 	},
 	"bills": func(ctx context.Context, s *store.Store, id string) error {
-		_, err := s.Own(ctx, partnerOne, id, "new", noon, time.Time{}, "")
+		_, err := proxytest.On(s).Own(ctx, partnerOne, id, "new", noon, time.Time{}, "")
 		return err
 	},
 }
@@ -174,8 +175,8 @@ func TestR30_KilledWhileAccepting(t *testing.T) {
 func TestCreatesAreRecordedBeforeAKill(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
-			equal(t, ownerOf(t, s, id), store.Owner{
-				Partner: partnerOne, Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
+			equal(t, ownerOf(t, s, id), proxytest.Owner{
+				Partner: partnerOne, Bill: id, Upstream: "new", State: ledger.Pending, Open: 1, Changed: noon, Tried: noon,
 				Ends: noon.Add(365 * 24 * time.Hour),
 			}, id)
 		})

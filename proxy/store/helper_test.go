@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -159,14 +160,14 @@ func onePage(t testing.TB, s *store.Store, f store.Filter) ([]store.Callback, er
 }
 
 // own records a create of a bill without an end, at noon.
-func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
+func own(t testing.TB, s *store.Store, bill, upstream string) proxytest.Create {
 	t.Helper()
 	return ownUntil(t, s, bill, upstream, noon, time.Time{})
 }
 
-func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) store.Create {
+func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until time.Time) proxytest.Create {
 	t.Helper()
-	c, err := s.Own(t.Context(), partnerOne, bill, upstream, now, until, "")
+	c, err := proxytest.On(s).Own(t.Context(), partnerOne, bill, upstream, now, until, "")
 	if err != nil {
 		t.Fatalf("Own(%s, %s): %v", bill, upstream, err)
 	}
@@ -174,18 +175,18 @@ func ownUntil(t testing.TB, s *store.Store, bill, upstream string, now, until ti
 }
 
 // settle completes a create at noon, which must succeed.
-func settle(t testing.TB, s *store.Store, c store.Create, outcome store.Outcome) store.Owner {
+func settle(t testing.TB, s *store.Store, c proxytest.Create, outcome ledger.Outcome) proxytest.Owner {
 	t.Helper()
-	o, err := s.Complete(t.Context(), c, outcome, noon)
+	o, err := proxytest.On(s).Complete(t.Context(), c, outcome, noon)
 	if err != nil {
 		t.Fatalf("Settle(%s, %s): %v", c.Bill, outcome, err)
 	}
 	return o
 }
 
-func ownerOf(t testing.TB, s *store.Store, bill string) store.Owner {
+func ownerOf(t testing.TB, s *store.Store, bill string) proxytest.Owner {
 	t.Helper()
-	o, err := s.Owner(t.Context(), partnerOne, bill)
+	o, err := proxytest.On(s).Owner(t.Context(), partnerOne, bill)
 	if err != nil {
 		t.Fatalf("Owner(%s): %v", bill, err)
 	}

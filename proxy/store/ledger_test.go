@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -81,28 +83,28 @@ func TestTransitions(t *testing.T) {
 				continue // a comment
 			}
 			steps, bill := strings.TrimSpace(steps), fmt.Sprint("b", i)
-			var creates []store.Create
+			var creates []proxytest.Create
 			for step := range strings.SplitSeq(steps, ", ") {
 				bare := strings.TrimRight(step, "?!")
 				what, which, _ := strings.Cut(bare, " ")
 				var refusal error
 				switch step[len(bare):] {
 				case "?":
-					refusal = store.ErrNotOpen
+					refusal = ledger.ErrNotOpen
 				case "!":
-					refusal = store.ErrOtherOwner
+					refusal = ledger.ErrOtherOwner
 				}
-				var o store.Owner
+				var o proxytest.Owner
 				var err error
 				switch what {
 				case "own":
-					var c store.Create
-					c, err = s.Own(t.Context(), partnerOne, bill, which, noon, time.Time{}, "")
+					var c proxytest.Create
+					c, err = proxytest.On(s).Own(t.Context(), partnerOne, bill, which, noon, time.Time{}, "")
 					creates, o = append(creates, c), c.Owner
 				case "found":
-					o, err = s.Found(t.Context(), partnerOne, bill, which, noon, "")
+					o, err = proxytest.On(s).Found(t.Context(), partnerOne, bill, which, noon, "")
 				default:
-					o, err = s.Complete(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
+					o, err = proxytest.On(s).Complete(t.Context(), creates[what[0]-'1'], ledger.Outcome(which), noon)
 				}
 				if !errors.Is(err, refusal) || (err == nil) != (refusal == nil) {
 					t.Fatalf("%s: %s: %v", steps, step, err)
@@ -114,7 +116,7 @@ func TestTransitions(t *testing.T) {
 	})
 }
 
-func inWords(o store.Owner) string {
+func inWords(o proxytest.Owner) string {
 	words := fmt.Sprint(o.Upstream, " ", o.State, " ", o.Open)
 	if o.Uncertain {
 		words += " uncertain"

@@ -14,6 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -21,20 +23,20 @@ var backends = []string{"old", "new"}
 
 // A sent create is a create that the ledger allowed to be sent to an upstream.
 type sent struct {
-	store.Create
-	of      string        // the merchant of the call
-	ended   store.Outcome // "" while it is open; it stays open if its process was killed
-	may     bool          // it may have taken effect, or may yet
-	arrived bool          // it took effect
+	proxytest.Create
+	of      string         // the merchant of the call
+	ended   ledger.Outcome // "" while it is open; it stays open if its process was killed
+	may     bool           // it may have taken effect, or may yet
+	arrived bool           // it took effect
 }
 
-// A ledger is the simplest model of the store's ledger, with the bills that the upstreams really have.
-type ledger struct {
+// A ledgerModel is the simplest model of the store's ledger, with the bills that the upstreams really have.
+type ledgerModel struct {
 	t     *rapid.T
 	ctx   context.Context
 	s     *store.Store
 	now   time.Time
-	rows  map[string]store.Owner
+	rows  map[string]proxytest.Owner
 	sent  []*sent
 	there map[string]map[string]bool // by upstream and bill
 
@@ -42,23 +44,23 @@ type ledger struct {
 	alsoAt map[string]string    // by bill: where another merchant has or may have one with the id
 }
 
-func (l *ledger) check(err, want error) {
+func (l *ledgerModel) check(err, want error) {
 	l.t.Helper()
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
 		l.t.Fatalf("%v, want %v", err, want)
 	}
 }
 
-func (l *ledger) bill(t *rapid.T) string {
+func (l *ledgerModel) bill(t *rapid.T) string {
 	return fmt.Sprint("b", rapid.IntRange(0, 2).Draw(t, "bill"))
 }
 
 // merchant is that of a call; "" if it names none.
-func (l *ledger) merchant(t *rapid.T) string {
+func (l *ledgerModel) merchant(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "a", "a", "b", ""}).Draw(t, "merchant")
 }
 
-func (l *ledger) own(t *rapid.T) {
+func (l *ledgerModel) own(t *rapid.T) {
 	bill, backend, merchant := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend"), l.merchant(t)
 	var until time.Time
 	if rapid.IntRange(0, 3).Draw(t, "has an end") == 0 {
@@ -69,18 +71,18 @@ func (l *ledger) own(t *rapid.T) {
 		end = l.now.Add(365 * 24 * time.Hour) // estimated
 	}
 	row, ok := l.rows[bill]
-	if at, denied := l.denied[bill]; ok && (row.State != store.Owned || row.OfOther(merchant)) && denied && !at.Before(l.now) {
-		_, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
-		l.check(err, store.ErrDenied)
+	if at, denied := l.denied[bill]; ok && (row.State != ledger.Owned || row.OfOther(merchant)) && denied && !at.Before(l.now) {
+		_, err := proxytest.On(l.s).Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
+		l.check(err, ledger.ErrDenied)
 		return
 	}
-	if !ok || row.State == store.Released {
+	if !ok || row.State == ledger.Released {
 		for _, s := range l.sent {
 			if s.Bill == bill && s.may {
 				t.Fatalf("%s is decided anew while a create at %s may take effect", bill, s.Upstream)
 			}
 		}
-		row = store.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: store.Pending, Changed: l.now, Ends: end, Merchant: merchant}
+		row = proxytest.Owner{Partner: partnerOne, Bill: bill, Upstream: backend, State: ledger.Pending, Changed: l.now, Ends: end, Merchant: merchant}
 		delete(l.alsoAt, bill)
 	} else {
 		row.Ends = latest(row.Ends, end)
@@ -89,7 +91,7 @@ func (l *ledger) own(t *rapid.T) {
 		}
 	}
 	row.Open, row.Tried = row.Open+1, l.now
-	c, err := l.s.Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
+	c, err := proxytest.On(l.s).Own(l.ctx, partnerOne, bill, backend, l.now, until, merchant)
 	l.check(err, nil)
 	equal(t, c.Owner, row, "Own")
 	l.rows[bill] = row
@@ -97,13 +99,13 @@ func (l *ledger) own(t *rapid.T) {
 }
 
 // arrive lets a create take effect that may: one in progress, one without an answer, or one whose process was killed.
-func (l *ledger) arrive(t *rapid.T) {
+func (l *ledgerModel) arrive(t *rapid.T) {
 	if s := l.pick(t, func(s *sent) bool { return s.may && !s.arrived && !l.there[s.Upstream][s.Bill] }); s != nil {
 		s.arrived, l.there[s.Upstream][s.Bill] = true, true
 	}
 }
 
-func (l *ledger) pick(t *rapid.T, so func(*sent) bool) *sent {
+func (l *ledgerModel) pick(t *rapid.T, so func(*sent) bool) *sent {
 	var fit []*sent
 	for _, s := range l.sent {
 		if so(s) {
@@ -117,56 +119,56 @@ func (l *ledger) pick(t *rapid.T, so func(*sent) bool) *sent {
 }
 
 // settle completes a create with one of the possible outcomes.
-func (l *ledger) settle(t *rapid.T) {
+func (l *ledgerModel) settle(t *rapid.T) {
 	s := l.pick(t, func(s *sent) bool { return s.ended == "" })
-	outcomes := []store.Outcome{store.Unknown}
+	outcomes := []ledger.Outcome{ledger.Unknown}
 	switch {
 	case s.arrived:
-		outcomes = append(outcomes, store.Succeeded)
+		outcomes = append(outcomes, ledger.Succeeded)
 	case l.there[s.Upstream][s.Bill]:
-		outcomes = append(outcomes, store.Taken, store.Refused, store.NotSent)
+		outcomes = append(outcomes, ledger.Taken, ledger.Refused, ledger.NotSent)
 	default:
-		outcomes = append(outcomes, store.Succeeded, store.Refused, store.NotSent)
+		outcomes = append(outcomes, ledger.Succeeded, ledger.Refused, ledger.NotSent)
 	}
 	s.ended = rapid.SampledFrom(outcomes).Draw(t, "outcome")
 	row := l.rows[s.Bill]
 	row.Open--
 	switch s.ended {
-	case store.Succeeded:
+	case ledger.Succeeded:
 		s.arrived, l.there[s.Upstream][s.Bill] = true, true
-		if row.State != store.Owned {
-			row.State, row.Changed, row.Merchant = store.Owned, l.now, cmp.Or(s.of, row.Merchant)
+		if row.State != ledger.Owned {
+			row.State, row.Changed, row.Merchant = ledger.Owned, l.now, cmp.Or(s.of, row.Merchant)
 		}
-	case store.Refused, store.NotSent:
+	case ledger.Refused, ledger.NotSent:
 		s.may = false
-		if row.State == store.Pending && row.Open == 0 && !row.Uncertain {
-			row.State, row.Changed, row.Ends = store.Released, l.now, time.UnixMilli(0).UTC()
+		if row.State == ledger.Pending && row.Open == 0 && !row.Uncertain {
+			row.State, row.Changed, row.Ends = ledger.Released, l.now, time.UnixMilli(0).UTC()
 		}
-	case store.Taken:
+	case ledger.Taken:
 		s.may, row.Uncertain = false, true
 	default:
 		row.Uncertain = true
 	}
 	l.rows[s.Bill] = row
-	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
+	o, err := proxytest.On(l.s).Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, nil)
 	equal(t, o, row, "Settle")
 }
 
 // repeat completes a create again, as a caller does that did not learn of the first time.
-func (l *ledger) repeat(t *rapid.T) {
+func (l *ledgerModel) repeat(t *rapid.T) {
 	s := l.pick(t, func(s *sent) bool { return s.ended != "" })
-	want := store.ErrNotOpen
-	if s.ended == store.Succeeded {
+	want := ledger.ErrNotOpen
+	if s.ended == ledger.Succeeded {
 		want = nil
 	}
-	o, err := l.s.Complete(l.ctx, s.Create, s.ended, l.now)
+	o, err := proxytest.On(l.s).Complete(l.ctx, s.Create, s.ended, l.now)
 	l.check(err, want)
 	equal(t, o, l.rows[s.Bill], "Settle again")
 }
 
 // find reads a bill where it is.
-func (l *ledger) find(t *rapid.T) {
+func (l *ledgerModel) find(t *rapid.T) {
 	bill, backend := l.bill(t), rapid.SampledFrom(backends).Draw(t, "backend")
 	if !l.there[backend][bill] {
 		t.Skip("it is not there")
@@ -175,31 +177,31 @@ func (l *ledger) find(t *rapid.T) {
 	switch {
 	case row.OfOther(merchant) && l.alsoAt[bill] == "":
 		l.alsoAt[bill], row.Ends = backend, latest(row.Ends, l.now.Add(365*24*time.Hour))
-	case row.State != store.Owned && !row.OfOther(merchant):
-		row.State, row.Changed = store.Owned, l.now
+	case row.State != ledger.Owned && !row.OfOther(merchant):
+		row.State, row.Changed = ledger.Owned, l.now
 	}
 	l.rows[bill] = row
-	o, err := l.s.Found(l.ctx, partnerOne, bill, backend, l.now, merchant)
+	o, err := proxytest.On(l.s).Found(l.ctx, partnerOne, bill, backend, l.now, merchant)
 	l.check(err, nil)
 	equal(t, o, row, "Found")
 }
 
 // deny records the answer "no such bill", unless a recent create may still create the bill.
-func (l *ledger) deny(t *rapid.T) {
+func (l *ledgerModel) deny(t *rapid.T) {
 	bill, merchant := l.bill(t), l.merchant(t)
 	since := l.now.Add(-time.Duration(rapid.IntRange(0, 40).Draw(t, "young")) * time.Second)
 	row, ok := l.rows[bill]
 	want := error(nil)
 	switch {
 	case !ok:
-		row = store.Owner{Partner: partnerOne, Bill: bill, State: store.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC(), Merchant: merchant}
-	case (row.State == store.Pending || row.OfOther(merchant)) && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
-		want = store.ErrCreateInProgress
+		row = proxytest.Owner{Partner: partnerOne, Bill: bill, State: ledger.Released, Changed: l.now, Tried: l.now, Ends: time.UnixMilli(0).UTC(), Merchant: merchant}
+	case (row.State == ledger.Pending || row.OfOther(merchant)) && (row.Open > 0 || row.Uncertain) && row.Tried.After(since):
+		want = ledger.ErrInProgress
 	}
-	if want == nil && (row.State != store.Owned || row.OfOther(merchant)) {
+	if want == nil && (row.State != ledger.Owned || row.OfOther(merchant)) {
 		l.denied[bill] = l.now
 	}
-	o, err := l.s.Deny(l.ctx, partnerOne, bill, l.now, since, merchant)
+	o, err := proxytest.On(l.s).Deny(l.ctx, partnerOne, bill, l.now, since, merchant)
 	l.check(err, want)
 	equal(t, o, row, "Deny")
 	l.rows[bill] = row
@@ -213,13 +215,13 @@ func latest(a, b time.Time) time.Time {
 }
 
 // mistake records a bill as found at an upstream that does not have it.
-func (l *ledger) mistake(t *rapid.T) {
+func (l *ledgerModel) mistake(t *rapid.T) {
 	row, ok := l.rows[l.bill(t)]
-	if !ok || row.State == store.Released {
+	if !ok || row.State == ledger.Released {
 		t.Skip("it can be anywhere")
 	}
 	backend := backends[1-slices.Index(backends, row.Upstream)]
-	merchant, want := l.merchant(t), store.ErrOtherOwner
+	merchant, want := l.merchant(t), ledger.ErrOtherOwner
 	if row.OfOther(merchant) {
 		want = nil
 		if at := l.alsoAt[row.Bill]; at == "" || at == row.Upstream {
@@ -227,12 +229,12 @@ func (l *ledger) mistake(t *rapid.T) {
 		}
 	}
 	l.rows[row.Bill] = row
-	o, err := l.s.Found(l.ctx, partnerOne, row.Bill, backend, l.now, merchant)
+	o, err := proxytest.On(l.s).Found(l.ctx, partnerOne, row.Bill, backend, l.now, merchant)
 	l.check(err, want)
 	equal(t, o, row, "Found")
 }
 
-func (l *ledger) sweep(t *rapid.T) {
+func (l *ledgerModel) sweep(t *rapid.T) {
 	before := len(l.rows)
 	for bill, row := range l.rows {
 		if denied, ok := l.denied[bill]; !row.Ends.Before(l.now.Add(-retention)) || ok && l.now.Sub(denied) <= 10*time.Minute {
@@ -241,7 +243,7 @@ func (l *ledger) sweep(t *rapid.T) {
 		delete(l.rows, bill)
 		delete(l.denied, bill)
 		delete(l.alsoAt, bill)
-		if row.State == store.Released {
+		if row.State == ledger.Released {
 			continue
 		}
 		for _, there := range l.there { // it is over
@@ -249,21 +251,21 @@ func (l *ledger) sweep(t *rapid.T) {
 		}
 		l.sent = slices.DeleteFunc(l.sent, func(s *sent) bool { return s.Bill == bill })
 	}
-	n, err := l.s.SweepOwners(l.ctx, l.now, l.now, retention)
+	n, err := l.s.SweepBills(l.ctx, l.now, l.now, retention)
 	l.check(err, nil)
 	equal(t, n, before-len(l.rows), "removed")
 }
 
-func (l *ledger) wait(t *rapid.T) {
+func (l *ledgerModel) wait(t *rapid.T) {
 	l.now = l.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
 }
 
 // same compares the rows with the model, and both with the bills of the upstreams.
-func (l *ledger) same(t *rapid.T) {
+func (l *ledgerModel) same(t *rapid.T) {
 	want := map[string]store.Bills{}
 	for i := range 3 {
 		bill := fmt.Sprint("b", i)
-		o, err := l.s.Owner(l.ctx, partnerOne, bill)
+		o, err := proxytest.On(l.s).Owner(l.ctx, partnerOne, bill)
 		row, ok := l.rows[bill]
 		if !ok {
 			l.check(err, store.ErrNotFound)
@@ -275,15 +277,15 @@ func (l *ledger) same(t *rapid.T) {
 			b := want[row.Upstream]
 			b.Partner, b.Upstream = row.Partner, row.Upstream
 			switch row.State {
-			case store.Pending:
+			case ledger.Pending:
 				b.Pending++
-			case store.Owned:
+			case ledger.Owned:
 				b.Owned++
-			case store.Released:
+			case ledger.Released:
 				b.Released++
 			}
 			want[row.Upstream] = b
-			if at := l.alsoAt[bill]; row.State != store.Released && at != "" && at != row.Upstream {
+			if at := l.alsoAt[bill]; row.State != ledger.Released && at != "" && at != row.Upstream {
 				b := want[at]
 				b.Partner, b.Upstream, b.Owned = row.Partner, at, b.Owned+1
 				want[at] = b
@@ -291,7 +293,7 @@ func (l *ledger) same(t *rapid.T) {
 		}
 		equal(t, o, row, "the row")
 		for backend, there := range l.there {
-			if there[bill] && (!ok || row.Upstream != backend || row.State == store.Released) {
+			if there[bill] && (!ok || row.Upstream != backend || row.State == ledger.Released) {
 				t.Fatalf("%s is at %s, and the row says: %s", bill, backend, inWords(row))
 			}
 		}
@@ -314,9 +316,9 @@ func TestLedgerModel(t *testing.T) {
 		}
 		s := openSmall(t, url, 0)
 		rapid.Check(t, func(rt *rapid.T) {
-			l := &ledger{
+			l := &ledgerModel{
 				t: rt, ctx: t.Context(), s: s, now: noon,
-				rows: map[string]store.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}}, denied: map[string]time.Time{},
+				rows: map[string]proxytest.Owner{}, there: map[string]map[string]bool{"old": {}, "new": {}}, denied: map[string]time.Time{},
 				alsoAt: map[string]string{},
 			}
 			l.check(s.Clear(l.ctx), nil)
@@ -343,14 +345,14 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 				s := replicas[n%2]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
-					c, err := s.Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{}, "")
+					c, err := proxytest.On(s).Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{}, "")
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					outcome := store.Refused
+					outcome := ledger.Refused
 					if draw := random.IntN(40); draw < 3 {
-						outcome = []store.Outcome{store.Succeeded, store.Unknown, ""}[draw]
+						outcome = []ledger.Outcome{ledger.Succeeded, ledger.Unknown, ""}[draw]
 						mutex.Lock()
 						if at[bill] == nil {
 							at[bill] = map[string]bool{}
@@ -361,7 +363,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 					if outcome == "" {
 						continue // its process was killed
 					}
-					if _, err := s.Complete(t.Context(), c, outcome, noon); err != nil {
+					if _, err := proxytest.On(s).Complete(t.Context(), c, outcome, noon); err != nil {
 						t.Error(err)
 					}
 				}
@@ -370,7 +372,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 		calling.Wait()
 		for bill, upstreams := range at {
 			o := ownerOf(t, replicas[0], bill)
-			if len(upstreams) != 1 || !upstreams[o.Upstream] || o.State == store.Released {
+			if len(upstreams) != 1 || !upstreams[o.Upstream] || o.State == ledger.Released {
 				t.Errorf("%s may be at %v, and the row says: %s", bill, upstreams, inWords(o))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 )
 
@@ -17,7 +18,7 @@ type PartnerKey struct{ Key, Partner partner.ID }
 // read that yet.
 var ErrFurtherKey error = sentinel("the key has become a further one of a partner")
 
-// furtherKey is in the error of the trigger on billbridge_owners.
+// furtherKey is in the error of the trigger on billbridge_bills.
 const furtherKey = "billbridge: a further key of a partner has no bills of its own"
 
 // A KeyConflict is why a key cannot become one of a partner.
@@ -52,10 +53,6 @@ func (s *Store) readPartnerKeys(q tx) {
 // keyBills is the most bills that AddKey moves: it keeps others from writing meanwhile, who wait for a second.
 const keyBills = 5000
 
-const billsOf = `SELECT bill FROM billbridge_owners WHERE partner = %[1]s AND state <> 'released'
-	UNION SELECT bill FROM billbridge_unknown WHERE partner = %[1]s
-	UNION SELECT bill FROM billbridge_doubled WHERE partner = %[1]s`
-
 // CheckKey returns the number of bills that a key would bring to a partner, or a [*KeyConflict].
 func (s *Store) CheckKey(ctx context.Context, k PartnerKey) (bills int, err error) {
 	return read(ctx, s, "checking a key", func(q tx) int { return checkKey(q, k) })
@@ -71,22 +68,48 @@ func checkKey(q tx, k PartnerKey) int {
 		text := "key " + of.Key.Short() + " is one of partner " + of.Partner.Short() + " already"
 		q.fail(&KeyConflict{Text: text})
 	}
-	refuse := func(from, text string) {
-		if n := value[int](q, "SELECT count(*)"+from, k.Key, k.Partner); n > 0 {
-			first := list[string](q, "SELECT bill"+from+" ORDER BY bill LIMIT 3", k.Key, k.Partner)
-			q.fail(&KeyConflict{fmt.Sprintf(text, n), first})
+	const pending = " FROM billbridge_bills WHERE partner = $1 AND state = 'pending'"
+	if n := value[int](q, "SELECT count(*)"+pending, k.Key); n > 0 {
+		q.fail(&KeyConflict{
+			fmt.Sprintf("%d creates with the key are under way or have an unknown outcome", n),
+			list[string](q, "SELECT bill"+pending+" ORDER BY bill LIMIT 3", k.Key),
+		})
+	}
+	bills := value[int](q, `SELECT count(*) FROM billbridge_bills WHERE partner = $1
+		AND (state IN ('pending', 'owned') OR unknown IS NOT NULL OR doubled IS NOT NULL)`, k.Key)
+	if bills > keyBills {
+		q.fail(&KeyConflict{Text: fmt.Sprintf("%d bills are stored under the key, and at most %d can become those of "+
+			"another partner, since all creates wait for that. Name the key with more bills first", bills, keyBills)})
+	}
+	conflict := &KeyConflict{}
+	for _, pair := range sharedBills(q, k) {
+		if _, ok := ledger.Merge(pair[0], pair[1]); !ok {
+			conflict.Bills = append(conflict.Bills, pair[0].ID)
 		}
 	}
-	refuse(" FROM billbridge_owners WHERE partner = $1 AND state = 'pending' AND $2 <> ''",
-		"%d creates with the key are under way or have an unknown outcome")
-	refuse(" FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a WHERE bill IN ("+fmt.Sprintf(billsOf, "$2")+")",
-		"%d bill ids are stored under the key and under the partner")
-	n := value[int](q, "SELECT count(*) FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a", k.Key)
-	if n > keyBills {
-		q.fail(&KeyConflict{Text: fmt.Sprintf("%d bills are stored under the key, and at most %d can become those of "+
-			"another partner, since all creates wait for that. Name the key with more bills first", n, keyBills)})
+	if n := len(conflict.Bills); n > 0 {
+		conflict.Bills = conflict.Bills[:min(n, 3)]
+		conflict.Text = fmt.Sprintf("%d bill ids are at one backend under the key and at the other one under the partner. "+
+			"Assign each to one backend under both: billbridge bills read --assign", n)
+		q.fail(conflict)
 	}
-	return n
+	return bills
+}
+
+// sharedBills are the bills that are stored under a key and under its partner: first that of the partner.
+func sharedBills(q tx, k PartnerKey) (pairs [][2]ledger.Bill) {
+	of := func(id, other partner.ID) (bills []ledger.Bill) {
+		for _, row := range list[billRow](q, "SELECT "+billColumns+` FROM billbridge_bills b WHERE partner = $1 AND EXISTS (
+			SELECT 1 FROM billbridge_bills o WHERE o.partner = $2 AND o.bill = b.bill) ORDER BY bill`, id, other) {
+			bills = append(bills, opened(q, row, billRow.bill))
+		}
+		return bills
+	}
+	partners, keys := of(k.Partner, k.Key), of(k.Key, k.Partner)
+	for i := range min(len(partners), len(keys)) {
+		pairs = append(pairs, [2]ledger.Bill{partners[i], keys[i]})
+	}
+	return pairs
 }
 
 // AddKey makes a key one of a partner: all rows that are stored under the key become those of the partner, and later
@@ -107,8 +130,8 @@ func (s *Store) AddKey(
 			// What others are recording under the key must be seen here, or be refused. The tables are in the order in
 			// which other transactions write to them.
 			if s.postgres {
-				q.exec("LOCK TABLE billbridge_owners, billbridge_callbacks, billbridge_addresses, billbridge_unknown, " +
-					"billbridge_doubled, billbridge_seen, billbridge_proven IN SHARE ROW EXCLUSIVE MODE")
+				q.exec("LOCK TABLE billbridge_bills, billbridge_callbacks, billbridge_addresses, " +
+					"billbridge_seen, billbridge_proven IN SHARE ROW EXCLUSIVE MODE")
 			}
 			bills = checkKey(q, k)
 			was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", k.Key)
@@ -121,6 +144,13 @@ func (s *Store) AddKey(
 				n.Partner = k.Partner
 				addCounts(q, n.Version, n.Counts, n.Added, merge)
 			}
+			for _, pair := range sharedBills(q, k) {
+				both, _ := ledger.Merge(pair[0], pair[1])
+				statement, err := storing(&both, pair[0].Version)
+				q.fail(err)
+				q.exec(statement.text, statement.args...)
+				q.exec("DELETE FROM billbridge_bills WHERE partner = $1 AND bill = $2", k.Key, both.ID)
+			}
 			for _, statement := range mergeKey {
 				q.exec(statement, k.Partner, k.Key)
 			}
@@ -131,17 +161,10 @@ func (s *Store) AddKey(
 	})
 }
 
-// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's. No bill is
-// in the ledger for both, but for rows that only say that there was no such bill. The audit log is not changed.
+// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of both
+// were merged before. The audit log is not changed.
 var mergeKey = []string{
-	`DELETE FROM billbridge_owners WHERE partner = $1 AND state = 'released' AND bill IN (
-		SELECT k.bill FROM billbridge_owners k WHERE k.partner = $2 AND (k.state <> 'released'
-			OR coalesce(k.denied, 0) > coalesce(billbridge_owners.denied, 0)))`,
-	`DELETE FROM billbridge_owners WHERE partner = $2 AND bill IN (
-		SELECT bill FROM billbridge_owners WHERE partner = $1)`,
-	"UPDATE billbridge_owners SET partner = $1 WHERE partner = $2",
-	"UPDATE billbridge_unknown SET partner = $1 WHERE partner = $2",
-	"UPDATE billbridge_doubled SET partner = $1 WHERE partner = $2",
+	"UPDATE billbridge_bills SET partner = $1, version = version + 1 WHERE partner = $2",
 	`UPDATE billbridge_addresses SET partner = $1, unproven = CASE WHEN unproven IS NULL THEN NULL ELSE $1 END
 		WHERE partner = $2`,
 	`UPDATE billbridge_callbacks SET partner = $1, ordering = CASE WHEN substr(ordering, 1, 65) = $2 || ' '

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -24,12 +25,12 @@ var (
 func joined(have, more []byte) ([]byte, error) { return slices.Concat(have, more), nil }
 
 // ownBill records a bill, with the outcome of its create; with "" the create stays open.
-func ownBill(t testing.TB, s *store.Store, id partner.ID, bill, upstream string, outcome store.Outcome) {
+func ownBill(t testing.TB, s *store.Store, id partner.ID, bill, upstream string, outcome ledger.Outcome) {
 	t.Helper()
-	c, err := s.Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour), "")
+	c, err := proxytest.On(s).Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour), "")
 	must(t, err)
 	if outcome != "" {
-		works(t)(s.Complete(t.Context(), c, outcome, noon))
+		works(t)(proxytest.On(s).Complete(t.Context(), c, outcome, noon))
 	}
 }
 
@@ -38,9 +39,11 @@ func keyAddress(id partner.ID, bill string) store.Address {
 	return store.Address{ID: bill, Upstream: "old", Operation: "bill.create", Partner: id, Bill: bill, Form: "v2", URL: "https://one.example.com", Created: noon}
 }
 
-// lostCancel is a cancel of a bill whose outcome is unknown.
-func lostCancel(id partner.ID, bill string) store.UnknownWrite {
-	return store.UnknownWrite{Partner: id, Bill: bill, Operation: "bill.cancel", Upstream: "old", At: noon, Read: store.Reading{Finding: "not read"}}
+// lostCancel records a cancel of a bill whose outcome is unknown.
+func lostCancel(t testing.TB, s *store.Store, id partner.ID, bill string, next time.Time) {
+	t.Helper()
+	call := ledger.Call{Operation: "bill.cancel", Upstream: "old", At: noon}
+	must(t, proxytest.On(s).NoAnswer(t.Context(), id, bill, call, ledger.Reading{Finding: "not read"}, next))
 }
 
 func addKey(t testing.TB, s *store.Store) (bills int) {
@@ -57,12 +60,12 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		s := open(t, url)
 		for _, id := range []partner.ID{firstKey, secondKey} {
 			name := id.Short()
-			ownBill(t, s, id, "bill of "+name, "old", store.Succeeded)
+			ownBill(t, s, id, "bill of "+name, "old", ledger.Succeeded)
 			must(t, s.Seen(ctx, id, noon))
 			must(t, s.Prove(ctx, id))
 			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
-			must(t, s.RecordUnknown(ctx, lostCancel(id, "lost by "+name)))
-			works(t)(s.MarkDoubled(ctx, id, "doubled of "+name, "bill.read", "", noon))
+			lostCancel(t, s, id, "lost by "+name, noon)
+			must(t, proxytest.On(s).AtBoth(ctx, id, "doubled of "+name, ledger.Call{Operation: "bill.read", At: noon}))
 			works(t)(s.Bind(ctx, keyAddress(id, name)))
 			c := callback("callback of "+name, "b")
 			c.Partner, c.Order = id, string(id)+" b"
@@ -75,8 +78,8 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
 		// That there was no such bill is known of both: what is later counts.
 		for i, id := range []partner.ID{firstKey, secondKey} {
-			works(t)(s.Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon, ""))
-			works(t)(s.Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon, ""))
+			works(t)(proxytest.On(s).Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon, ""))
+			works(t)(proxytest.On(s).Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon, ""))
 		}
 		bills, err := s.CheckKey(ctx, twoKeys)
 		must(t, err)
@@ -92,15 +95,15 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			}
 		}
 		for _, id := range []partner.ID{firstKey, secondKey} {
-			o, err := s.Owner(ctx, firstKey, "bill of "+id.Short())
-			if err != nil || o.Upstream != "old" || o.State != store.Owned {
+			o, err := proxytest.On(s).Owner(ctx, firstKey, "bill of "+id.Short())
+			if err != nil || o.Upstream != "old" || o.State != ledger.Owned {
 				t.Errorf("%+v, %v", o, err)
 			}
 		}
 		var ordering, denied string
 		must(t, db.QueryRow("SELECT max(ordering) FROM billbridge_callbacks WHERE id = 'callback of "+secondKey.Short()+"'").Scan(&ordering))
 		equal(t, ordering, string(firstKey)+" b", "the order of a callback")
-		must(t, db.QueryRow("SELECT denied FROM billbridge_owners WHERE bill = 'denied'").Scan(&denied))
+		must(t, db.QueryRow("SELECT denied FROM billbridge_bills WHERE bill = 'denied'").Scan(&denied))
 		equal(t, denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()), "when the bill was denied")
 		counts, err := s.CountsIn(ctx, "", store.AllPartners)
 		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
@@ -153,23 +156,23 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		both := replicasOn(t, url, 2)
 		s, late := both[0], both[1]
-		ownBill(t, s, firstKey, "b1", "old", store.Succeeded)
+		ownBill(t, s, firstKey, "b1", "old", ledger.Succeeded)
 		addKey(t, s)
 		if both[0] != both[1] && late.Identity(secondKey) != secondKey {
 			t.Fatal("the second gateway knows the key")
 		}
 		ctx := t.Context()
-		_, owned := late.Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour), "")
-		_, found := late.Found(ctx, secondKey, "b1", "new", noon, "")
-		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon, "")
+		_, owned := proxytest.On(late).Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour), "")
+		_, found := proxytest.On(late).Found(ctx, secondKey, "b1", "new", noon, "")
+		_, denied := proxytest.On(late).Deny(ctx, secondKey, "b2", noon, noon, "")
 		for _, err := range []error{owned, found, denied, late.Change(ctx, store.Change{Action: store.Assigned, Partner: secondKey, Subject: "b1", To: "new", By: "kim", At: noon})} {
 			fails(t, store.ErrFurtherKey)(err)
 		}
-		ownBill(t, late, firstKey, "b3", "old", store.Succeeded) // others are not held up
+		ownBill(t, late, firstKey, "b3", "old", ledger.Succeeded) // others are not held up
 		must(t, late.Seen(ctx, secondKey, noon))
 		must(t, late.Prove(ctx, secondKey))
-		must(t, late.RecordUnknown(ctx, lostCancel(secondKey, "b1")))
-		works(t)(late.MarkDoubled(ctx, secondKey, "b1", "bill.read", "", noon))
+		lostCancel(t, late, secondKey, "b1", noon)
+		must(t, proxytest.On(late).AtBoth(ctx, secondKey, "b1", ledger.Call{Operation: "bill.read", At: noon}))
 		works(t)(late.Bind(ctx, keyAddress(secondKey, "a1")))
 		works(t)(late.AddCounts(ctx, "v1", []store.Counts{{Partner: secondKey, Operation: "bill.read", Data: []byte("x")}}, noon, joined))
 		for _, table := range tablesOfPartners(t, url) {
@@ -186,16 +189,19 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
-		ownBill(t, s, secondKey, "b1", "old", store.Succeeded)
-		destroyed := store.Reading{Finding: "destroyed", State: "D", At: noon.Add(time.Minute)}
-		must(t, s.RecordRead(t.Context(), secondKey, "b1", "old", "", destroyed, noon, true))
-		c, err := s.Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
+		ownBill(t, s, secondKey, "b1", "old", ledger.Succeeded)
+		_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: secondKey, ID: "b1"}, ledger.Event{
+			Call: ledger.Call{At: noon.Add(time.Minute), Upstream: "old"},
+			What: ledger.Looked{Read: ledger.Reading{Finding: "destroyed", State: "D"}, Final: true},
+		})
+		must(t, err)
+		c, err := proxytest.On(s).Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
 		must(t, err)
 		addKey(t, s)
-		works(t)(s.Complete(t.Context(), c, store.Succeeded, noon.Add(3*time.Minute)))
-		o, err := s.Owner(t.Context(), firstKey, "b1")
+		works(t)(proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon.Add(3*time.Minute)))
+		o, err := proxytest.On(s).Owner(t.Context(), firstKey, "b1")
 		must(t, err)
-		if o.State != store.Owned || o.Open != 0 || !o.Ended.IsZero() {
+		if o.State != ledger.Owned || o.Open != 0 || !o.Ended.IsZero() {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -212,12 +218,12 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 			recording.Go(func() {
 				for i := 0; ; i++ {
 					bill := fmt.Sprintf("b%d-%d", worker, i%1000) // at most 5,000 bills can become those of another partner
-					c, err := late.Own(t.Context(), secondKey, bill, "old", noon, noon.Add(time.Hour), "")
+					c, err := proxytest.On(late).Own(t.Context(), secondKey, bill, "old", noon, noon.Add(time.Hour), "")
 					if errors.Is(err, store.ErrFurtherKey) {
 						return
 					}
 					if err == nil {
-						_, err = late.Complete(t.Context(), c, store.Succeeded, noon)
+						_, err = proxytest.On(late).Complete(t.Context(), c, ledger.Succeeded, noon)
 					}
 					if i >= 1000 && errors.Is(err, store.ErrFurtherKey) { // the create of an existing bill holds up no key
 						return
@@ -242,7 +248,7 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 		}
 		recording.Wait()
 		db := raw(t, url)
-		under, all := rowsOf(t, db, "billbridge_owners", secondKey), rowsOf(t, db, "billbridge_owners", firstKey)
+		under, all := rowsOf(t, db, "billbridge_bills", secondKey), rowsOf(t, db, "billbridge_bills", firstKey)
 		if under != 0 || int64(all) != recorded.Load() {
 			t.Errorf("%d rows are under the key, %d are the partner's, %d were recorded", under, all, recorded.Load())
 		}
@@ -252,10 +258,10 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 // What another gateway is recording under the key at this moment is waited for, and becomes the partner's.
 func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
 	t.Parallel()
-	s := addedAfter(t, "INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1, 1, 1)", string(secondKey))
-	o, err := s.Owner(t.Context(), firstKey, "b1")
+	s := addedAfter(t, "INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) VALUES ($1, 'b1', 1, 'old', 'owned', '', 1, 0, '{}')", string(secondKey))
+	o, err := proxytest.On(s).Owner(t.Context(), firstKey, "b1")
 	must(t, err)
-	equal(t, o.State, store.Owned)
+	equal(t, o.State, ledger.Owned)
 }
 
 // A callback that is being stored at this moment is waited for.
@@ -296,8 +302,8 @@ func TestKeyWithManyBillsIsRefused(t *testing.T) {
 		s := open(t, url)
 		_, err := raw(t, url).Exec(fmt.Sprintf(`
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
-			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
-			SELECT '%s', i, 'old', 'owned', '', 0, 1, 1, 1 FROM n`, store.KeyBills, secondKey))
+			INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data)
+			SELECT '%s', i, 1, 'old', 'owned', '', 1, 0, '{}' FROM n`, store.KeyBills, secondKey))
 		must(t, err)
 		conflict := (*store.KeyConflict)(nil)
 		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "5001 bills are stored under the key, and at most 5000") {
@@ -328,9 +334,9 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			_, _, err := s.ClaimRead(t.Context(), id, at, at)
 			return err
 		},
-		"DismissUnknown": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			must(t, s.RecordUnknown(t.Context(), lostCancel(firstKey, fmt.Sprint("other ", n))))
-			_, err := s.DismissUnknown(t.Context(), firstKey, fmt.Sprint("other ", n), "", "kim", at)
+		"Dismiss": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
+			lostCancel(t, s, firstKey, fmt.Sprint("other ", n), noon)
+			_, err := s.Dismiss(t.Context(), firstKey, fmt.Sprint("other ", n), "", "kim", at)
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
@@ -344,7 +350,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 					works(t)(s.Bind(t.Context(), keyAddress(id, bill)))
 				})
 				calling.Go(func() {
-					if _, err := s.Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}, ""); err != nil {
+					if _, err := proxytest.On(s).Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}, ""); err != nil {
 						t.Error(err)
 					}
 				})
@@ -367,9 +373,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 					a := keyAddress(id, bill)
 					a.Look = noon.Add(time.Minute)
 					works(t)(s.Bind(ctx, a))
-					lost := lostCancel(id, bill)
-					lost.Next = noon.Add(time.Minute)
-					must(t, s.RecordUnknown(ctx, lost))
+					lostCancel(t, s, id, bill, noon.Add(time.Minute))
 				}
 				var writing sync.WaitGroup
 				ended := make(chan struct{})

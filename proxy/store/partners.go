@@ -72,7 +72,7 @@ func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.
 			SELECT partner FROM billbridge_stages WHERE partner >= $1 AND partner < $2 AND partner <> ''
 			ORDER BY partner LIMIT $3
 		) AS staged
-		UNION SELECT partner FROM (`+partnersOf("billbridge_owners", "$1", "$2")+` LIMIT $3) AS known
+		UNION SELECT partner FROM (`+partnersOf("billbridge_bills", "$1", "$2")+` LIMIT $3) AS known
 		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
 }
 
@@ -102,7 +102,7 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 	}
 	return read(ctx, s, "looking up a partner", func(q tx) partner.ID {
 		full := onePartner(q, prefix, fitting("billbridge_seen"), fitting("billbridge_stages"),
-			fitting("billbridge_owners"),
+			fitting("billbridge_bills"),
 			"SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2")
 		if full == "" {
 			q.fail(ErrNotFound)
@@ -153,8 +153,7 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 		}](q, `
 			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
 				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
-				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT 0 + $2) AS owners)
-				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT 0 + $2) AS writes)`,
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner = $1 LIMIT 0 + $2) AS bills)`,
 			partner, UnprovenRows)
 		if held.Proven {
 			s.proven.Store(partner, generation)
@@ -185,14 +184,14 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 	return readAll[Bills](ctx, s, "counting bills", `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
 				count(CASE state WHEN 'owned' THEN 1 END),
-				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
+				count(CASE WHEN state IN ('pending', 'owned') AND ends <= $3 THEN 1 END),
 				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $3 THEN 1 END),
 				count(CASE state WHEN 'released' THEN 1 END)
 			FROM (
-				SELECT partner, upstream, state, ends, ended FROM billbridge_owners
+				SELECT partner, upstream, state, ends, ended FROM billbridge_bills
 				WHERE partner >= $1 AND partner < $2 AND upstream <> ''
-				UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM billbridge_owners
-				WHERE partner >= $1 AND partner < $2 AND also_at NOT IN ('', upstream) AND state <> 'released'
+				UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM billbridge_bills
+				WHERE partner >= $1 AND partner < $2 AND also_at NOT IN ('', upstream) AND state IN ('pending', 'owned')
 			) AS bills
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
 }

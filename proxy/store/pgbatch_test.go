@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
 // A result is what a caller of Own got.
 type result struct {
-	store.Create
+	proxytest.Create
 	err error
 }
 
@@ -34,7 +35,7 @@ func ownTogether(t *testing.T, s *store.Store, url string, bills, upstreams []st
 	var calling sync.WaitGroup
 	for i := range bills {
 		calling.Go(func() {
-			results[i].Create, results[i].err = s.Own(t.Context(), partnerOne, bills[i], upstreams[i], noon, time.Time{}, "")
+			results[i].Create, results[i].err = proxytest.On(s).Own(t.Context(), partnerOne, bills[i], upstreams[i], noon, time.Time{}, "")
 		})
 		if !postgres { // in this order
 			proxytest.Eventually(t, func() bool { return s.Waiting() == i+1 }, nil)
@@ -70,7 +71,7 @@ func TestRefusedCreateDoesNotFailItsBatch(t *testing.T) {
 	s := open(t, url)
 	run(t, raw(t, url),
 		"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused here''; END'",
-		"CREATE TRIGGER refuse BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.bill = 'bad') EXECUTE FUNCTION refuse()")
+		"CREATE TRIGGER refuse BEFORE INSERT ON billbridge_bills FOR EACH ROW WHEN (NEW.bill = 'bad') EXECUTE FUNCTION refuse()")
 	bills := []string{"b1", "bad", "b2", "b3"}
 	for i, r := range ownTogether(t, s, url, bills, []string{"u1", "u2", "u3", "u4"}) {
 		if bad := bills[i] == "bad"; bad != (r.err != nil) || bad && !strings.Contains(r.err.Error(), "refused here") {
@@ -116,12 +117,12 @@ func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 	other, err := raw(t, url).Begin()
 	must(t, err)
 	defer func() { _ = other.Rollback() }()
-	works(t)(other.Exec(`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) VALUES ($1, 'locked', 'old', 'owned', '', 0, 0, 0, 0)`,
+	works(t)(other.Exec(`INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) VALUES ($1, 'locked', 1, 'old', 'owned', '', 0, 0, '{}')`,
 		partnerOne))
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := s.Own(ctx, partnerOne, "locked", "new", noon, time.Time{}, "")
+		_, err := proxytest.On(s).Own(ctx, partnerOne, "locked", "new", noon, time.Time{}, "")
 		left <- err
 	}()
 	equal(t, own(t, s, "free", "new").Upstream, "new", "the owner of the other bill")
@@ -144,12 +145,12 @@ func TestKilledConnectionInABatch(t *testing.T) {
 	const held = "20261122"
 	run(t, db,
 		"CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock("+held+"); RETURN NEW; END'",
-		"CREATE TRIGGER hold BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.bill = 'b3') EXECUTE FUNCTION hold()",
+		"CREATE TRIGGER hold BEFORE INSERT ON billbridge_bills FOR EACH ROW WHEN (NEW.bill = 'b3') EXECUTE FUNCTION hold()",
 		"SELECT pg_advisory_lock("+held+")")
 	var calling sync.WaitGroup
 	for n := range 3 {
 		calling.Go(func() {
-			fails(t, "", n+1)(s.Own(t.Context(), partnerOne, fmt.Sprint("b", n+1), "new", noon, time.Time{}, ""))
+			fails(t, "", n+1)(proxytest.On(s).Own(t.Context(), partnerOne, fmt.Sprint("b", n+1), "new", noon, time.Time{}, ""))
 		})
 	}
 	proxytest.Eventually(t, func() bool { return waits(t, watch, victim) }, nil)
@@ -157,7 +158,7 @@ func TestKilledConnectionInABatch(t *testing.T) {
 	calling.Wait()
 	run(t, db, "SELECT pg_advisory_unlock("+held+")")
 	for n := range 3 {
-		if o, err := s.Owner(t.Context(), partnerOne, fmt.Sprint("b", n+1)); !errors.Is(err, store.ErrNotFound) {
+		if o, err := proxytest.On(s).Owner(t.Context(), partnerOne, fmt.Sprint("b", n+1)); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("b%d: %v, %v", n+1, o, err)
 		}
 	}
@@ -179,7 +180,7 @@ func TestBatchesOfReplicas(t *testing.T) {
 			calling.Go(func() {
 				for _, b := range rand.New(rand.NewPCG(uint64(i), uint64(n))).Perm(bills) {
 					bill := fmt.Sprint("b", b)
-					c, err := s.Own(t.Context(), partnerOne, bill, fmt.Sprint("u", i), noon, time.Time{}, "")
+					c, err := proxytest.On(s).Own(t.Context(), partnerOne, bill, fmt.Sprint("u", i), noon, time.Time{}, "")
 					if err != nil {
 						t.Error(err)
 						return
@@ -190,7 +191,7 @@ func TestBatchesOfReplicas(t *testing.T) {
 					}
 					sent[bill][c.Upstream] = true
 					mu.Unlock()
-					if _, err := s.Complete(t.Context(), c, store.Succeeded, noon); err != nil {
+					if _, err := proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon); err != nil {
 						t.Error(err)
 						return
 					}
@@ -202,7 +203,7 @@ func TestBatchesOfReplicas(t *testing.T) {
 	for bill, upstreams := range sent {
 		o := ownerOf(t, replicas[0], bill)
 		equal(t, upstreams, map[string]bool{o.Upstream: true}, "the upstreams of "+bill)
-		equal(t, o.State, store.Owned, "the state of "+bill)
+		equal(t, o.State, ledger.Owned, "the state of "+bill)
 		equal(t, o.Open, 0, "open creates of "+bill)
 	}
 }

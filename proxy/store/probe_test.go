@@ -303,12 +303,12 @@ func TestPingFollowsTheWritesOfCalls(t *testing.T) {
 	s := open(t, url)
 	own(t, s, "before", "new")
 	run(t, raw(t, url), `CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$ LANGUAGE plpgsql`,
-		"CREATE TRIGGER full_disk BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.partner <> '') EXECUTE FUNCTION full_disk()")
+		"CREATE TRIGGER full_disk BEFORE INSERT ON billbridge_bills FOR EACH ROW WHEN (NEW.partner <> '') EXECUTE FUNCTION full_disk()")
 	for n := range 4 {
-		fails(t, "", "a create was recorded")(s.Own(t.Context(), partnerOne, fmt.Sprint("full-", n), "new", time.Now(), time.Time{}, ""))
+		fails(t, "", "a create was recorded")(proxytest.On(s).Own(t.Context(), partnerOne, fmt.Sprint("full-", n), "new", time.Now(), time.Time{}, ""))
 	}
 	fails(t, "no space left", "Ping")(s.Ping(t.Context()))
-	run(t, raw(t, url), "DROP TRIGGER full_disk ON billbridge_owners")
+	run(t, raw(t, url), "DROP TRIGGER full_disk ON billbridge_bills")
 	for n := range 6 {
 		own(t, s, fmt.Sprint("room-", n), "new")
 	}

@@ -65,10 +65,10 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		run(t, raw(t, url),
 			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant) "+
 				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, holds, unproven, member, merchant FROM n, billbridge_addresses",
-			copies+"owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends) "+
-				"SELECT partner, bill || i, upstream, state, creates, uncertain, changed, tried, ends FROM n, billbridge_owners",
-			copies+"unknown (partner, bill, operation, upstream, request, at, finding, state, amount) "+
-				"SELECT partner, bill || i, operation, upstream, request, at, finding, state, amount FROM n, billbridge_unknown WHERE i < 199")
+			copies+"bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) "+
+				"SELECT partner, bill || i, version, upstream, state, also_at, ends, estimated, data FROM n, billbridge_bills",
+			copies+"bills (partner, bill, version, upstream, state, also_at, ends, estimated, data) "+
+				"SELECT partner, 'more' || i, version, upstream, state, also_at, ends, estimated, data FROM n, billbridge_bills WHERE i < 200 AND bill = 'b'")
 		may(s, "one", true) // it has 999
 		bind(t, s, address("last", "last"))
 		may(s, "one", false)

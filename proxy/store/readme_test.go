@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -43,16 +44,16 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 		}
 	}
 	s := open(t, at)
-	settle(t, s, own(t, s, "before", "old"), store.Succeeded)
+	settle(t, s, own(t, s, "before", "old"), ledger.Succeeded)
 	types(dump[1])
-	settle(t, s, own(t, s, "after", "old"), store.Succeeded)
+	settle(t, s, own(t, s, "after", "old"), ledger.Succeeded)
 	must(t, s.Close())
 	types(restore[1])
 	s = open(t, at)
-	if o := ownerOf(t, s, "before"); o.State != store.Owned || o.Upstream != "old" {
+	if o := ownerOf(t, s, "before"); o.State != ledger.Owned || o.Upstream != "old" {
 		t.Errorf("a bill from before the backup is %+v", o)
 	}
-	if o, err := s.Owner(t.Context(), partnerOne, "after"); !errors.Is(err, store.ErrNotFound) {
+	if o, err := proxytest.On(s).Owner(t.Context(), partnerOne, "after"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
 	}
 }

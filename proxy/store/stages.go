@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 )
 
@@ -371,17 +372,7 @@ func (s *Store) SetConfigDefault(ctx context.Context, stage string, at time.Time
 
 func (s *Store) assign(q tx, c *Change) {
 	q.fail(ownable(c.Partner, c.Subject, c.At, c.To))
-	was, _ := owner(q, c.Partner, c.Subject)
-	c.From = was.Upstream
-	q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", c.Partner, c.Subject)
-	q.exec(`
-		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
-			tried, ends, estimated)
-		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
-		ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned',
-			changed = excluded.changed, merchant = '', -- the decision holds for all merchants
-			ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
-			estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
-			ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
-		c.Partner, c.Subject, c.To, c.At, s.estimatedEnd(c.At))
+	known := storedBill(q, c.Partner, c.Subject)
+	c.From = known.Upstream
+	s.apply(q, known, []ledger.Event{{Call: ledger.Call{At: c.At, Upstream: c.To}, What: ledger.Assigned{}}})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -88,13 +89,13 @@ func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	s := open(t, proxytest.SQLite(t))
 	must(t, s.Seen(t.Context(), partnerOne, noon))
 	c := own(t, s, "b", "old")
-	settle(t, s, c, store.Succeeded)
+	settle(t, s, c, ledger.Succeeded)
 	release := s.Hold() // from here on no write comes to an end
 	defer release()
 	for name, do := range map[string]func() error{
 		"Seen": func() error { return s.Seen(t.Context(), partnerOne, noon.Add(time.Hour)) },
 		"Found": func() error {
-			_, err := s.Found(t.Context(), partnerOne, "b", "old", noon, "")
+			_, err := proxytest.On(s).Found(t.Context(), partnerOne, "b", "old", noon, "")
 			return err
 		},
 	} {

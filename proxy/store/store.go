@@ -245,10 +245,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	err := failed("writing to the database", s.write(ctx, func(q tx) {
 		for _, statement := range []string{
 			// A row of the kind that every create makes, which no partner can have.
-			`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
-				VALUES ('', 'ping', '', 'released', '', 0, 0, 0, 0) ON CONFLICT (partner, bill) DO UPDATE
-					SET tried = excluded.tried`,
-			"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'",
+			`INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data)
+				VALUES ('', 'ping', 1, '', 'released', '', 0, 0, '{}') ON CONFLICT (partner, bill) DO UPDATE
+					SET data = excluded.data`,
+			"DELETE FROM billbridge_bills WHERE partner = '' AND bill = 'ping'",
 			"UPDATE billbridge_addresses SET url = url WHERE id = ''",
 			"UPDATE billbridge_callbacks SET body = body WHERE id = ''",
 			"UPDATE billbridge_clock SET room = '" + strings.Repeat("0", pingRoom) + "'",

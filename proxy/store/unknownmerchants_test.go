@@ -6,65 +6,67 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
-// Writes of two merchants without an answer, about bills with one id, are two: each is listed, read with its merchant and
-// resolved by such a read. An operator dismisses those of one merchant.
+// Writes of two merchants without an answer, about bills with one id, are two: each is resolved by a read with its
+// merchant. An operator dismisses those of one merchant.
 func TestUnknownOutcomesOfTwoMerchants(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s, ctx := open(t, url), t.Context()
 		must(t, s.Prove(ctx, partnerOne))
 		for i, merchant := range []string{"shop", "other", "other"} {
-			must(t, s.RecordUnknown(ctx, store.UnknownWrite{
-				Partner: partnerOne, Bill: "b", Operation: "bill.cancel", Upstream: "old", Request: fmt.Sprint("call ", i), At: noon,
-				Member: "member of " + merchant, Merchant: merchant, Read: store.Reading{Finding: "not asked"}, Next: noon.Add(-time.Duration(i) * time.Second),
-			}))
-		}
-		requests := func(list store.OutcomeList) (requests []string) {
-			t.Helper()
-			found, n, err := s.UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, list, noon)
-			for _, b := range found {
-				requests = append(requests, b.Write.Merchant+" "+b.Write.Request)
+			cancel := ledger.Call{
+				Operation: "bill.cancel", Upstream: "old", Request: fmt.Sprint("call ", i), At: noon,
+				Member: "member of " + merchant, Merchant: merchant,
 			}
-			equal(t, n, len(requests), "the number of all", err)
+			must(t, proxytest.On(s).NoAnswer(ctx, partnerOne, "b", cancel, ledger.Reading{Finding: "not asked"}, noon))
+		}
+		requests := func(resolved bool) (requests []string) {
+			t.Helper()
+			b, err := s.Bill(ctx, partnerOne, "b")
+			must(t, err)
+			for _, w := range b.Writes {
+				if w.Resolved.IsZero() != resolved {
+					requests = append(requests, w.Merchant+" "+w.Request)
+				}
+			}
 			slices.Sort(requests)
 			return requests
 		}
-		equal(t, requests(store.UnknownList), []string{"other call 2", "shop call 0"})
-		ended := noon.Add(time.Hour)
-		for _, want := range []string{"other", "shop"} {
-			w, due, err := s.ClaimRead(ctx, partnerOne, noon, noon)
-			if err != nil || !due {
-				t.Fatal(due, err)
-			}
-			must(t, s.EndRead(ctx, w, "no clear answer", "gateway", noon, func(store.UnknownWrite, time.Time) time.Time { return ended }))
-			equal(t, w.Merchant, want)
-		}
+		equal(t, requests(false), []string{"other call 2", "shop call 0"})
+		b, due, err := s.ClaimRead(ctx, partnerOne, noon, noon)
+		equal(t, due, true, err)
+		_, due, err = s.ClaimRead(ctx, partnerOne, noon, noon)
+		equal(t, due, false, "a second claim", err)
+		next := noon.Add(time.Hour)
+		ended := ledger.ReadEnded{Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return next }}
+		b, _, err = s.Apply(ctx, b, ledger.Event{Call: ledger.Call{At: noon}, What: ended})
+		equal(t, b.Due, next, err)
 		for _, merchant := range []string{"shop", "other"} {
-			member, of, err := s.ReadAs(ctx, partnerOne, "b", merchant)
-			equal(t, member+" "+of, "member of "+merchant+" "+merchant, err)
+			equal(t, b.LastWrite(merchant).Member, "member of "+merchant)
 		}
 		shows(t, s, "b", "old", "W", noon.Add(time.Minute), noon.Add(time.Second), false) // the merchant is shop
-		equal(t, requests(store.UnknownList), []string{"other call 2"})
-		equal(t, requests(store.ResolvedList), []string{"shop call 0"})
+		equal(t, requests(false), []string{"other call 2"})
+		equal(t, requests(true), []string{"shop call 0"})
 		must(t, s.PlanReads(ctx, partnerOne))
-		w, due, err := s.ClaimRead(ctx, partnerOne, store.AskedFor, noon)
-		equal(t, w.Merchant, "other", due, err)
+		_, due, err = s.ClaimRead(ctx, partnerOne, store.AskedFor, noon)
+		equal(t, due, true, err)
 
 		noAnswer(t, s, "b", "bill.cancel", noon.Add(2*time.Minute)) // of shop
-		fails(t, "several merchants")(s.DismissUnknown(ctx, partnerOne, "b", "", "anna", noon))
+		fails(t, "several merchants")(s.Dismiss(ctx, partnerOne, "b", "", "anna", noon))
 		dismisses := func(merchant string) {
 			t.Helper()
-			n, err := s.DismissUnknown(ctx, partnerOne, "b", merchant, "anna", noon)
+			n, err := s.Dismiss(ctx, partnerOne, "b", merchant, "anna", noon)
 			equal(t, n, 1, err)
 		}
 		dismisses("other")
-		equal(t, requests(store.UnknownList), []string{"shop call of b"})
+		equal(t, requests(false), []string{"shop call of b"})
 		dismisses("")
-		equal(t, len(requests(store.UnknownList)), 0)
+		equal(t, len(requests(false)), 0)
 	})
 }
 
@@ -73,11 +75,12 @@ func TestInterruptedCreateOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s, ctx := open(t, url), t.Context()
-		works(t)(s.Own(ctx, partnerOne, "b", "old", noon, time.Time{}, "other"))
+		works(t)(proxytest.On(s).Own(ctx, partnerOne, "b", "old", noon, time.Time{}, "other"))
 		noAnswer(t, s, "b", "bill.create", noon.Add(time.Minute)) // of shop
-		must(t, s.RecordInterrupted(ctx, noon.Add(time.Hour), "not asked", noon))
-		must(t, s.RecordInterrupted(ctx, noon.Add(time.Hour), "not asked", noon))
-		list, n, err := s.UnknownOutcomes(ctx, store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
-		equal(t, n, 2, list, err)
+		for range 2 {
+			must(t, s.Interrupted(ctx, noon.Add(time.Hour), ledger.Interrupted{Finding: "not asked", Next: noon}))
+		}
+		b, err := s.Bill(ctx, partnerOne, "b")
+		equal(t, b.Unresolved(), 2, err)
 	})
 }

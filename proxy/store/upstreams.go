@@ -83,7 +83,7 @@ func (s *Store) Reconcile(
 				if value[bool](q, `
 					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
-					OR EXISTS (SELECT 1 FROM billbridge_owners WHERE $1 IN (upstream, also_at) AND state <> 'released')`, u.Name) {
+					OR EXISTS (SELECT 1 FROM billbridge_bills WHERE $1 IN (upstream, also_at) AND state IN ('pending', 'owned'))`, u.Name) {
 					q.refuse(referenced(u.Upstream, next.Form))
 				}
 			case next.URL != u.URL:
@@ -145,8 +145,8 @@ func readdressed(
 			// A partner was seen, or there is a row of a call.
 			if value[bool](q, `
 				SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses)
-				OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_owners
-					WHERE state <> 'released')`) {
+				OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_bills
+					WHERE state IN ('pending', 'owned'))`) {
 				// Bills could be made a second time.
 				q.refuse(fmt.Errorf("store: upstreams.%s.url is %s in the config, but that is the address that "+
 					"upstream %q had, and partners have called or bills are there: "+
@@ -158,7 +158,7 @@ func readdressed(
 			continue
 		}
 		if value[bool](q,
-			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE $1 IN (upstream, also_at) AND state <> 'released')",
+			"SELECT EXISTS (SELECT 1 FROM billbridge_bills WHERE $1 IN (upstream, also_at) AND state IN ('pending', 'owned'))",
 			next.Name) {
 			q.refuse(fmt.Errorf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are "+
 				"bills at it: "+

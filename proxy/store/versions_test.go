@@ -13,16 +13,17 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
 // An invented version that follows the last one. Like every new version it only adds.
 const addition = `-- Readable from version 1.
-ALTER TABLE billbridge_owners ADD COLUMN invented INTEGER NOT NULL DEFAULT 7;
+ALTER TABLE billbridge_bills ADD COLUMN invented INTEGER NOT NULL DEFAULT 7;
 ALTER TABLE billbridge_callbacks ADD COLUMN invented TEXT;
 CREATE TABLE billbridge_invented (name TEXT PRIMARY KEY);
-CREATE INDEX billbridge_owners_invented ON billbridge_owners (invented);`
+CREATE INDEX billbridge_bills_invented ON billbridge_bills (invented);`
 
 // openNewer opens a store with the program of the version that has the addition.
 func openNewer(t *testing.T, url string) *store.Store {
@@ -34,10 +35,10 @@ func openNewer(t *testing.T, url string) *store.Store {
 // use makes a gateway create a bill, record a callback and deliver it, and change a stage: none may be refused.
 func use(t *testing.T, s *store.Store, bill string) {
 	t.Helper()
-	settle(t, s, own(t, s, bill, "old"), store.Succeeded)
+	settle(t, s, own(t, s, bill, "old"), ledger.Succeeded)
 	become(t, s, callback("callback of "+bill, bill), store.Delivered)
 	must(t, s.Change(t.Context(), store.Change{Action: store.Staged, By: "anna", At: noon, Partner: partnerOne, To: bill}))
-	equal(t, ownerOf(t, s, bill).State, store.Owned, bill)
+	equal(t, ownerOf(t, s, bill).State, ledger.Owned, bill)
 }
 
 // A gateway of the version before works beside one of a newer version, is started again, and sees what that one wrote: going back needs
@@ -47,11 +48,11 @@ func TestVersionBeforeRunsBesideANewerOne(t *testing.T) {
 		before := open(t, url)
 		create := own(t, before, "under way", "old")
 		newer := openNewer(t, url)
-		settle(t, before, create, store.Succeeded)
+		settle(t, before, create, ledger.Succeeded)
 		for i, s := range []*store.Store{before, newer, open(t, url)} {
 			use(t, s, fmt.Sprint("bill ", i))
 			for earlier := range i {
-				equal(t, ownerOf(t, s, fmt.Sprint("bill ", earlier)).State, store.Owned, "a bill of another gateway")
+				equal(t, ownerOf(t, s, fmt.Sprint("bill ", earlier)).State, ledger.Owned, "a bill of another gateway")
 			}
 		}
 		must(t, store.Probe(t.Context(), url))
@@ -82,7 +83,7 @@ func TestMigrationFails(t *testing.T) {
 		s := open(t, url)
 		use(t, s, "b")
 		for want, migration := range map[string]string{
-			fmt.Sprintf("migration %d: ", newest(t)+1):          addition + "CREATE TABLE billbridge_owners (twice INTEGER);",
+			fmt.Sprintf("migration %d: ", newest(t)+1):          addition + "CREATE TABLE billbridge_bills (twice INTEGER);",
 			"does not say from which version on it is readable": "CREATE TABLE billbridge_invented (name TEXT)",
 		} {
 			fails(t, want)(store.OpenNewer(t.Context(), url, migration))
@@ -147,7 +148,7 @@ func TestStoreOfTheFirstVersion(t *testing.T) {
 			} {
 				s := opened(t, url)
 				use(t, s, fmt.Sprint("later ", i))
-				equal(t, ownerOf(t, s, "first").State, store.Owned, "a bill of the first version")
+				equal(t, ownerOf(t, s, "first").State, ledger.Owned, "a bill of the first version")
 				equal(t, string(get(t, s, "waiting").Body), `{"id":"waiting"}`, "its callback")
 			}
 			_ = openNewer(t, fresh)

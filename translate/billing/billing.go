@@ -70,8 +70,17 @@ func Later(t *translate.Table, meaning string) []string {
 		return []string{meaning}
 	}
 	return slices.DeleteFunc(slices.Clone(t.MeaningsOf(State)), func(m string) bool {
-		return t.Done(State, meaning) && Unpaid(t, m)
+		return t.Done(State, meaning) && !t.Done(State, m)
 	})
+}
+
+// Moves are the meanings that a bill can have after each meaning, which is among them.
+func Moves(t *translate.Table) map[string][]string {
+	moves := map[string][]string{}
+	for _, meaning := range t.MeaningsOf(State) {
+		moves[meaning] = Later(t, meaning)
+	}
+	return moves
 }
 
 // AboutBill reports whether the operation is about one bill.

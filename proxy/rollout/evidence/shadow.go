@@ -35,8 +35,6 @@ type Shadow struct {
 	bytes    int64
 	closed   bool
 	waiting  []Checked // first in, first out
-	unpaid   map[billKey]created
-	oldest   []billKey // of unpaid, the oldest first; some of them may have been removed
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -190,7 +188,6 @@ func (s *Shadow) Check(c Checked) (taken bool) {
 	defer s.mu.Unlock()
 	if !s.closed && len(s.waiting) < maxWaiting {
 		s.waiting = append(s.waiting, c)
-		s.keepUnpaid(c)
 		s.next()
 		return true
 	}

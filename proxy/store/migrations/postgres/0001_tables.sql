@@ -121,64 +121,37 @@ CREATE TABLE billbridge_attempts (
 
 -- Bills
 
--- The ledger: the upstream that each bill is at, so that no bill is created at two. Nearly every row is updated once,
+-- The ledger: what is known of each bill, first of all the upstream that it is at, so that no bill is created at two. Nearly every row is updated once,
 -- when its create is completed. With room in its page, and if no column that changes is in an index, such an update
 -- writes to no index (HOT). So there is no index on creates that are open.
-CREATE TABLE billbridge_owners (
+CREATE TABLE billbridge_bills (
 	partner   TEXT COLLATE "C" NOT NULL,
 	bill      TEXT COLLATE "C" NOT NULL,
+	version   BIGINT NOT NULL,
 	upstream  TEXT COLLATE "C" NOT NULL,
-	state     TEXT COLLATE "C" NOT NULL CHECK (state IN ('pending', 'owned', 'released')),
-	creates   TEXT COLLATE "C" NOT NULL,
-	uncertain BIGINT NOT NULL,
-	changed   BIGINT NOT NULL,
-	tried     BIGINT NOT NULL,
-	denied    BIGINT,
-	ended     BIGINT,
+	state     TEXT COLLATE "C" NOT NULL CHECK (state IN ('', 'pending', 'owned', 'released')),
+	also_at   TEXT COLLATE "C" NOT NULL,
 	ends      BIGINT NOT NULL,
-	estimated BIGINT NOT NULL DEFAULT 0,
-	merchant  TEXT COLLATE "C" NOT NULL DEFAULT '',
-	also_at   TEXT COLLATE "C" NOT NULL DEFAULT '',
-	PRIMARY KEY (partner, bill),
-	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
+	estimated BIGINT NOT NULL,
+	ended     BIGINT,
+	denied    BIGINT,
+	due       BIGINT,
+	unknown   BIGINT,
+	resolved  BIGINT,
+	doubled   BIGINT,
+	data      TEXT COLLATE "C" NOT NULL,
+	PRIMARY KEY (partner, bill)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Rows to remove.
-CREATE INDEX billbridge_owners_ends ON billbridge_owners (ends);
-
--- Writes without an answer, until a read shows what became of them, and for some time afterwards.
-CREATE TABLE billbridge_unknown (
-	partner   TEXT COLLATE "C" NOT NULL,
-	bill      TEXT COLLATE "C" NOT NULL,
-	operation TEXT COLLATE "C" NOT NULL,
-	upstream  TEXT COLLATE "C" NOT NULL,
-	request   TEXT COLLATE "C" NOT NULL,
-	at        BIGINT NOT NULL,
-	member    TEXT COLLATE "C" NOT NULL DEFAULT '',
-	merchant  TEXT COLLATE "C" NOT NULL DEFAULT '',
-	finding   TEXT COLLATE "C" NOT NULL,
-	state     TEXT COLLATE "C" NOT NULL,
-	amount    TEXT COLLATE "C" NOT NULL,
-	read_at   BIGINT,
-	read_by   TEXT COLLATE "C" NOT NULL DEFAULT '',
-	reads     BIGINT NOT NULL DEFAULT 0,
-	next_read BIGINT,
-	resolved  BIGINT,
-	PRIMARY KEY (partner, bill, operation, merchant)
-);
-
+CREATE INDEX billbridge_bills_ends ON billbridge_bills (ends);
 -- Reads to make of a partner.
-CREATE INDEX billbridge_unknown_due ON billbridge_unknown (partner, next_read, at) WHERE resolved IS NULL;
-
--- Bills that both backends have, until an operator assigns them to one.
-CREATE TABLE billbridge_doubled (
-	partner   TEXT COLLATE "C" NOT NULL,
-	bill      TEXT COLLATE "C" NOT NULL,
-	operation TEXT COLLATE "C" NOT NULL,
-	request   TEXT COLLATE "C" NOT NULL,
-	at        BIGINT NOT NULL,
-	PRIMARY KEY (partner, bill)
-);
+CREATE INDEX billbridge_bills_due ON billbridge_bills (partner, due) WHERE due IS NOT NULL;
+-- Lists, and numbers of a partner.
+CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_of ON billbridge_bills (partner, unknown) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill) WHERE resolved IS NOT NULL;
+CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill) WHERE doubled IS NOT NULL;
 
 -- Partners
 
@@ -201,7 +174,7 @@ CREATE TABLE billbridge_partner_keys (
 
 -- A gateway that does not know yet that a key is a further one must not record bills under it: they would have a second
 -- owner.
-CREATE FUNCTION billbridge_owners_key() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION billbridge_bills_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF EXISTS (SELECT 1 FROM billbridge_partner_keys WHERE key_hash = NEW.partner) THEN
 		RAISE EXCEPTION 'billbridge: a further key of a partner has no bills of its own';
@@ -209,8 +182,8 @@ BEGIN
 	RETURN NEW;
 END $$;
 
-CREATE TRIGGER billbridge_owners_key BEFORE INSERT ON billbridge_owners
-	FOR EACH ROW EXECUTE FUNCTION billbridge_owners_key();
+CREATE TRIGGER billbridge_bills_key BEFORE INSERT ON billbridge_bills
+	FOR EACH ROW EXECUTE FUNCTION billbridge_bills_key();
 
 -- The rollout
 

@@ -124,65 +124,35 @@ END;
 
 -- Bills
 
--- The ledger: the upstream that each bill is at, so that no bill is created at two.
-CREATE TABLE billbridge_owners (
+-- The ledger: what is known of each bill, first of all the upstream that it is at, so that no bill is created at two.
+CREATE TABLE billbridge_bills (
 	partner   TEXT NOT NULL,
 	bill      TEXT NOT NULL,
-	upstream  TEXT NOT NULL,              -- '' if the row only says that there was no such bill
-	state     TEXT NOT NULL CHECK (state IN ('pending', 'owned', 'released')),
-	creates   TEXT NOT NULL,              -- the tokens of those that are open, each with a blank after it
-	uncertain INTEGER NOT NULL,           -- 1 when a create ended that may have taken effect, or found the id taken
-	changed   INTEGER NOT NULL,           -- when it came into its state
-	tried     INTEGER NOT NULL,           -- when the last create was recorded; as changed if there was none
-	denied    INTEGER,                    -- when a caller was last told that there is no such bill
-	ended     INTEGER,                    -- when the bill was seen destroyed or cancelled; NULL: it may be open
-	ends      INTEGER NOT NULL,           -- a sweep removes the row some time after this
-	estimated INTEGER NOT NULL DEFAULT 0, -- 1 when no caller said when the bill ends: ends is an estimate
-	merchant  TEXT NOT NULL DEFAULT '',   -- of the call that recorded it; '' if it is not known, or for all merchants
-	also_at   TEXT NOT NULL DEFAULT '',   -- where another merchant has or may have a bill with the id; '' for nowhere
-	PRIMARY KEY (partner, bill),
-	CHECK (state <> 'released' OR creates = '' AND uncertain = 0)
+	version   INTEGER NOT NULL, -- another one after each change
+	upstream  TEXT NOT NULL,    -- where it is or may be; '' for nowhere
+	state     TEXT NOT NULL CHECK (state IN ('', 'pending', 'owned', 'released')),
+	also_at   TEXT NOT NULL,    -- where another merchant has or may have a bill with the id; '' for nowhere
+	ends      INTEGER NOT NULL, -- a sweep removes the row some time after this
+	estimated INTEGER NOT NULL, -- 1 when no caller said when the bill ends: ends is an estimate
+	ended     INTEGER,          -- when the bill was seen destroyed or cancelled; NULL: it may be open
+	denied    INTEGER,          -- when a caller was last told that there is no such bill
+	due       INTEGER,          -- when the gateway reads the bill next; NULL: it does not
+	unknown   INTEGER,          -- when the first write ended whose outcome is unknown; NULL: none is
+	resolved  INTEGER,          -- when the last such outcome was resolved; NULL: none was
+	doubled   INTEGER,          -- when both upstreams were seen to have the bill; NULL: they were not
+	data      TEXT NOT NULL,    -- JSON: all else that is known. Only the program reads it
+	PRIMARY KEY (partner, bill)
 ) STRICT, WITHOUT ROWID;
 
 -- Rows to remove.
-CREATE INDEX billbridge_owners_ends ON billbridge_owners (ends);
--- Creates that were never completed. Each create is in the index until it is completed.
-CREATE INDEX billbridge_owners_open ON billbridge_owners (partner, bill)
-	WHERE state = 'pending' AND uncertain = 0 AND creates <> '';
-
--- Writes without an answer, until a read shows what became of them, and for some time afterwards.
-CREATE TABLE billbridge_unknown (
-	partner   TEXT NOT NULL,
-	bill      TEXT NOT NULL,
-	operation TEXT NOT NULL,
-	upstream  TEXT NOT NULL,
-	request   TEXT NOT NULL,              -- the id of the call, as the access log has it; '' if it is not known
-	at        INTEGER NOT NULL,           -- when the call ended without an answer
-	member    TEXT NOT NULL DEFAULT '',   -- of the call; '' if it is not known
-	merchant  TEXT NOT NULL DEFAULT '',
-	finding   TEXT NOT NULL,              -- what the last read said of the bill, in the words of the program
-	state     TEXT NOT NULL,              -- of the bill in that read; '' if it did not show the bill
-	amount    TEXT NOT NULL,
-	read_at   INTEGER,                    -- when it was read; NULL if it was not
-	read_by   TEXT NOT NULL DEFAULT '',   -- who read, in the words of the program
-	reads     INTEGER NOT NULL DEFAULT 0, -- those that the gateway has made by itself
-	next_read INTEGER,                    -- when it makes the next one; NULL: no more
-	resolved  INTEGER,                    -- when the last read resolved the outcome; NULL: it is unknown
-	PRIMARY KEY (partner, bill, operation, merchant)
-) STRICT, WITHOUT ROWID;
-
+CREATE INDEX billbridge_bills_ends ON billbridge_bills (ends);
 -- Reads to make of a partner.
-CREATE INDEX billbridge_unknown_due ON billbridge_unknown (partner, next_read, at) WHERE resolved IS NULL;
-
--- Bills that both backends have, until an operator assigns them to one.
-CREATE TABLE billbridge_doubled (
-	partner   TEXT NOT NULL,
-	bill      TEXT NOT NULL,
-	operation TEXT NOT NULL, -- of the call that showed it
-	request   TEXT NOT NULL, -- its id, as the access log has it; '' if it is not known
-	at        INTEGER NOT NULL,
-	PRIMARY KEY (partner, bill)
-) STRICT, WITHOUT ROWID;
+CREATE INDEX billbridge_bills_due ON billbridge_bills (partner, due) WHERE due IS NOT NULL;
+-- Lists, and numbers of a partner.
+CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_of ON billbridge_bills (partner, unknown) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill) WHERE resolved IS NOT NULL;
+CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill) WHERE doubled IS NOT NULL;
 
 -- Partners
 
@@ -205,7 +175,7 @@ CREATE TABLE billbridge_partner_keys (
 
 -- A gateway that does not know yet that a key is a further one must not record bills under it: they would have a second
 -- owner.
-CREATE TRIGGER billbridge_owners_key BEFORE INSERT ON billbridge_owners
+CREATE TRIGGER billbridge_bills_key BEFORE INSERT ON billbridge_bills
 WHEN EXISTS (SELECT 1 FROM billbridge_partner_keys WHERE key_hash = new.partner) BEGIN
 	SELECT RAISE(ABORT, 'billbridge: a further key of a partner has no bills of its own');
 END;

@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Moves are the states that a bill can be in after each state, which is among them.
+type Moves map[string][]string
+
+// reaches reports whether a bill can come from one state to another.
+func (m Moves) reaches(from, to string) bool { return slices.Contains(m[from], to) }
+
+// A Contradiction is what a look shows against what is known of a bill.
+type Contradiction struct {
+	Call   `json:"call,omitzero"` // of the look
+	Kind   Kind                   `json:"kind"`
+	Path   string                 `json:"path,omitzero"` // of an exact value
+	Before string                 `json:"before"`        // a state or an amount
+	Now    string                 `json:"now"`
+	// Vanished: a second look has shown what was known before. A backend can answer from a copy that is behind.
+	Vanished bool `json:"-"`
+}
+
+// A Kind is what a contradiction is about.
+type Kind string
+
+// The kinds.
+const (
+	State   Kind = "state"    // it moved back, or along no move of the table
+	NotDone Kind = "not_done" // the write was acknowledged, and did nothing
+	Amount  Kind = "amount"   // another one than that of the create
+	Exact   Kind = "exact"    // a value that must not change
+)
+
+const (
+	// behind is how long a backend may show what a bill was before: its copies of the data follow each other.
+	behind = 2 * time.Minute
+	// secondLook is how long after a doubtful look another one decides.
+	secondLook = time.Minute
+)
+
+// look compares what a look shows with what is known. It is of the owner, and of the bill's merchant.
+func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
+	if s.Means == "" || c.Merchant == "" || c.Merchant != b.Merchant || b.AlsoAt != "" || b.State != Owned {
+		return nil
+	}
+	against := func(kind Kind, path, before, now string) {
+		found = append(found, Contradiction{Call: c, Kind: kind, Path: path, Before: before, Now: now})
+	}
+	was := b.Seen
+	switch m := s.Moves; {
+	case was.Means == s.Means:
+	case was.Means == "" || m.reaches(was.Means, s.Means):
+		b.Seen = Sight{s.Means, c}
+	case c.At.Before(was.At): // it was sent before
+		return nil
+	case m.reaches(s.Means, was.Means) && c.At.Before(was.At.Add(behind)):
+		found = b.doubt(Contradiction{Call: c, Kind: State, Before: was.Means, Now: s.Means})
+	default:
+		against(State, "", was.Means, s.Means)
+		b.Seen, b.Doubt = Sight{s.Means, c}, nil
+	}
+	switch said := b.Said; {
+	case said.Means == "" || c.At.Before(said.At):
+	case s.Moves.reaches(said.Means, s.Means):
+		b.Said = Sight{}
+	default:
+		found = append(found, b.doubt(Contradiction{Call: c, Kind: NotDone, Before: said.Means, Now: s.Means})...)
+		if b.Doubt == nil {
+			b.Said = Sight{}
+		}
+	}
+	if d := b.Doubt; d != nil && b.Said.Means == "" && b.Seen.Means == s.Means && !c.At.Before(d.At.Add(secondLook)) {
+		d.Vanished, b.Doubt = true, nil
+		found = append(found, *d)
+	}
+	if b.Amount != "" && s.Amount != "" && s.Amount != b.Amount {
+		against(Amount, "", b.Amount, s.Amount)
+	}
+	return append(found, b.exact(c, s)...)
+}
+
+// doubt keeps a contradiction until another look, not before secondLook, shows the same; then it is returned.
+func (b *Bill) doubt(d Contradiction) []Contradiction {
+	switch {
+	case b.Doubt == nil || b.Doubt.Kind != d.Kind || b.Doubt.Before != d.Before:
+		b.Doubt = &d
+		b.plan(d.At.Add(secondLook))
+		return nil
+	case d.At.Before(b.Doubt.At.Add(secondLook)):
+		return nil
+	}
+	b.Doubt = nil
+	if d.Kind == State {
+		b.Seen = Sight{d.Now, d.Call}
+	}
+	return []Contradiction{d}
+}
+
+// exact compares the values that must not change while a bill is in a state. What an acknowledged write said counts for
+// the state that it made.
+func (b *Bill) exact(c Call, s Shows) (found []Contradiction) {
+	if b.Exact == nil && len(s.Exact) > 0 {
+		b.Exact = map[string]string{}
+	}
+	against := func(path, before, now string) {
+		found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: before, Now: now})
+	}
+	all := s.Means + " " // a look has shown all of them
+	_, complete := b.Exact[all]
+	for path, text := range s.Exact {
+		of, now := all+path, digest(text)
+		switch before, ok := b.Exact[of]; {
+		case !ok && complete:
+			against(path, "(missing)", "(there)")
+		case !ok:
+			b.Exact[of] = now
+		case before != now:
+			against(path, "(another)", "(now)")
+		}
+		if said, ok := b.Exact["said "+of]; ok && said != now {
+			against(path, "(acknowledged)", "(now)")
+		}
+	}
+	if s.Whole && !complete && len(s.Exact) > 0 {
+		b.Exact[all] = ""
+	}
+	for of := range b.Exact {
+		path, same := strings.CutPrefix(of, all)
+		if _, ok := s.Exact[path]; s.Whole && same && path != "" && !ok {
+			against(path, "(there)", "(missing)")
+		}
+	}
+	slices.SortFunc(found, func(a, b Contradiction) int { return strings.Compare(a.Path, b.Path) })
+	return found
+}
+
+// digest is a value as it is kept.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%x", sum[:4])
+}
+
+// said keeps what an acknowledged write says, and plans the look that shows it.
+func (b *Bill) said(c Call, s Shows) {
+	if s.Means == "" {
+		return
+	}
+	b.Said = Sight{s.Means, c}
+	b.plan(c.At)
+	for path, text := range s.Exact {
+		if b.Exact == nil {
+			b.Exact = map[string]string{}
+		}
+		b.Exact["said "+s.Means+" "+path] = digest(text)
+	}
+}
+
+// Awaits are the calls after which the gateway looks at the bill, of each upstream and merchant one: writes without an
+// answer, an acknowledged one that no look has shown, and a doubtful look.
+func (b *Bill) Awaits() (calls []Call) {
+	var all []Call
+	for _, w := range b.Writes {
+		if w.Resolved.IsZero() {
+			all = append(all, w.Call)
+		}
+	}
+	if b.Said.Means != "" {
+		all = append(all, b.Said.Call)
+	}
+	if b.Doubt != nil {
+		all = append(all, b.Doubt.Call)
+	}
+	for _, c := range all {
+		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// waitsSince is when the first event was that a look of the gateway waits for; zero if there is none.
+func (b *Bill) waitsSince() time.Time {
+	since := b.UnknownSince()
+	for _, at := range []time.Time{b.Said.At, b.DoubtAt()} {
+		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	return since
+}
+
+// DoubtAt is when a look was doubtful; zero if none is.
+func (b *Bill) DoubtAt() time.Time {
+	if b.Doubt == nil {
+		return time.Time{}
+	}
+	return b.Doubt.At
+}
+
+// another forgets what looks have shown: the bill may be another one with the same id.
+func (b *Bill) another(amount string) {
+	b.Amount, b.Seen, b.Said, b.Exact, b.Doubt = amount, Sight{}, Sight{}, nil, nil
+}

@@ -1,0 +1,246 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/partner"
+)
+
+// ErrBill: the id of the bill cannot be stored. Documented ids can.
+var ErrBill error = sentinel("not the id of a bill that can be kept")
+
+// estimatedLife is how long after its create a bill without an end is taken for over.
+const estimatedLife = 365 * 24 * time.Hour
+
+// estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so
+// it is computed from the store's clock if that is ahead.
+func (s *Store) estimatedEnd(now time.Time) time.Time {
+	if storeTime := s.Clock(now).StoreTime; storeTime.After(now) {
+		now = storeTime
+	}
+	return asStored(now.Add(estimatedLife))
+}
+
+// end is the end of a bill. One that is not after now is estimated.
+func (s *Store) end(now, until time.Time) time.Time {
+	if until.After(now) {
+		return until
+	}
+	return s.estimatedEnd(now)
+}
+
+// A billRow is a row of a bill: what statements need, and the rest as JSON.
+type billRow struct {
+	Partner            partner.ID
+	ID                 string
+	Version            int64
+	Upstream           string
+	State              ledger.Ownership
+	AlsoAt             string
+	Ends               time.Time
+	Estimated          bool
+	Ended, Denied, Due time.Time
+	Data               []byte
+}
+
+// The columns of a billRow, and those that are computed from its data.
+const (
+	billColumns = `partner, bill, version, upstream, state, also_at, ends, estimated, ended, denied, due, data`
+	billInsert  = `INSERT INTO billbridge_bills (` + billColumns + `, unknown, resolved, doubled)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (partner, bill) DO NOTHING`
+	billUpdate = `UPDATE billbridge_bills SET version = $3, upstream = $4, state = $5, also_at = $6, ends = $7,
+			estimated = $8, ended = $9, denied = $10, due = $11, data = $12, unknown = $13, resolved = $14, doubled = $15
+		WHERE partner = $1 AND bill = $2 AND version = $16`
+)
+
+// bill is the bill of a row.
+func (r billRow) bill() (b ledger.Bill, err error) {
+	if err = json.Unmarshal(r.Data, &b); err != nil {
+		return b, fmt.Errorf("the row of a bill cannot be read: %w", err)
+	}
+	b.Partner, b.ID, b.Version = r.Partner, r.ID, r.Version
+	b.Upstream, b.State, b.AlsoAt, b.Ends, b.Estimated = r.Upstream, r.State, r.AlsoAt, r.Ends, r.Estimated
+	b.Ended, b.Denied, b.Due = r.Ended, r.Denied, r.Due
+	return b, nil
+}
+
+// storing is the statement that stores a bill in the place of the one with a version; 0: there is none. Versions are
+// drawn: a store that went back in time never has the same one with another bill.
+func storing(b *ledger.Bill, was int64) (statement, error) {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return statement{}, err
+	}
+	b.Version = 1 + rand.Int64N(1<<62)
+	ends := b.Ends
+	if ends.IsZero() {
+		ends = time.UnixMilli(0)
+	}
+	args := []any{
+		b.Partner, b.ID, b.Version, b.Upstream, b.State, b.AlsoAt, ends, b.Estimated, b.Ended, b.Denied, b.Due, string(data),
+		b.UnknownSince(), b.ResolvedAt(), b.DoubledAt(),
+	}
+	if was == 0 {
+		return statement{billInsert, args}, nil
+	}
+	return statement{billUpdate, append(args, was)}, nil
+}
+
+// Bill returns what is known of the bills of a partner with an id. Its version is 0 if that is nothing.
+func (s *Store) Bill(ctx context.Context, id partner.ID, bill string) (ledger.Bill, error) {
+	return read(ctx, s, "reading a bill", func(q tx) ledger.Bill { return storedBill(q, id, bill) })
+}
+
+func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
+	row, found := find[billRow](q, "SELECT "+billColumns+" FROM billbridge_bills WHERE partner = $1 AND bill = $2",
+		string(id), bill)
+	if !found {
+		return ledger.Bill{Partner: id, ID: bill}
+	}
+	return opened(q, row, billRow.bill)
+}
+
+// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known is
+// the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one (see [ledger.Event]); the
+// later ones are applied, too. After any other error, the events may have been stored or not: an event that says how a
+// create ended can be applied again.
+//
+// Nothing is written if nothing changes. After an error of the store nothing may be sent.
+func (s *Store) Apply(
+	ctx context.Context, known ledger.Bill, events ...ledger.Event,
+) (ledger.Bill, []ledger.Contradiction, error) {
+	decides := slices.ContainsFunc(events, ledger.Event.Decides)
+	for _, e := range events {
+		var names []string
+		if e.Decides() {
+			names = []string{e.Upstream}
+		}
+		if err := ownable(known.Partner, known.ID, e.At, names...); err != nil {
+			return known, nil, err
+		}
+		switch e.What.(type) {
+		case ledger.CreateEnded, ledger.WriteUnknown: // what is lost here, an operator must find out
+			ctx = patient(ctx)
+		}
+	}
+	_, begins := events[0].What.(ledger.CreateBegun)
+	_, looks := events[0].What.(ledger.Found)
+	if looks || !decides && known.Version == 0 { // mostly nothing is new, and then nothing is written
+		var err error
+		if known, err = s.Bill(ctx, known.Partner, known.ID); err != nil {
+			return known, nil, err
+		}
+	}
+	fast := s.applied(known, events)
+	if fast.err == nil && (!decides || looks) && fast.Same(known) {
+		return known, fast.found, nil
+	}
+	const doing = "recording a bill"
+	var got application
+	var err error
+	slowly := func(q tx) application { return s.apply(q, known, events) }
+	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
+		var store statement
+		if store, err = storing(&fast.Bill, known.Version); err == nil {
+			got, err = record(ctx, s, &entry{
+				doing: doing, key: []string{"bill", string(known.Partner), known.ID}, statement: store,
+			}, fast, slowly)
+		}
+	} else {
+		got, err = write(ctx, s, doing, slowly)
+	}
+	return got.Bill, got.found, cmp.Or(err, got.err)
+}
+
+// An application is a bill after events.
+type application struct {
+	ledger.Bill
+	found []ledger.Contradiction
+	err   error // the first
+}
+
+// applied applies events to a bill, in memory.
+func (s *Store) applied(b ledger.Bill, events []ledger.Event, restored ...time.Time) application {
+	env := ledger.Env{
+		Stamp:        func(at time.Time) time.Time { return asStored(s.stamp(at)) },
+		EstimatedEnd: s.estimatedEnd, Name: storedName, Text: printable,
+	}
+	for _, at := range restored {
+		env.Restored = at
+	}
+	a := application{Bill: b}
+	for _, e := range events {
+		next, found, err := ledger.Next(env, a.Bill, e)
+		a = application{next, append(a.found, found...), cmp.Or(a.err, err)}
+	}
+	return a
+}
+
+// apply applies events to the bill that is stored. Another transaction can change that between reading and writing: then
+// it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
+func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) application {
+	id, restored := known.Partner, value[time.Time](q, "SELECT restored FROM billbridge_rollout")
+	for q.err == nil {
+		if !slices.ContainsFunc(events, ledger.Event.Decides) { // the key may have become one of a partner
+			id = value[partner.ID](q, "SELECT "+ofPartner("$1"), string(known.Partner))
+		}
+		was := storedBill(q, id, known.ID)
+		after := s.applied(was, events, restored)
+		if q.err != nil || after.Same(was) {
+			after.Bill = was
+			return after
+		}
+		statement, failed := storing(&after.Bill, was.Version)
+		q.fail(failed)
+		if q.exec(statement.text, statement.args...) == 1 {
+			return after
+		}
+	}
+	return application{Bill: known}
+}
+
+// billAtMost is the most bytes of an id, well within what an index of PostgreSQL takes. Documented ids are far shorter.
+const billAtMost = 1000
+
+// ownable refuses what cannot be stored, or not be found again.
+func ownable(id partner.ID, bill string, at time.Time, names ...string) error {
+	if bill == "" || len(bill) > billAtMost || columnValues([]any{bill}) != nil {
+		return ErrBill
+	}
+	return needs(id, at, names...)
+}
+
+// nameAtMost is the most bytes of a member or merchant that is stored. Documented ones are far shorter.
+const nameAtMost = 200
+
+// storedName is a name as it is stored: unchanged, or "" if it cannot be. Another name would find other bills.
+func storedName(name string) string {
+	if len(name) > nameAtMost || columnValues([]any{name}) != nil {
+		return ""
+	}
+	return name
+}
+
+// ofMerchant is the condition that a row is not of another merchant than that of a call.
+func ofMerchant(row, call string) string {
+	return "(" + row + " IN ('', " + call + ") OR " + call + " = '')"
+}
+
+// MoveEnd records that an operation other than a create has moved the end of a bill to until. The callback addresses of
+// the bill stay as long.
+func (s *Store) MoveEnd(ctx context.Context, known ledger.Bill, c ledger.Call, until time.Time) error {
+	_, _, err := s.Apply(ctx, known, ledger.Event{Call: c, What: ledger.EndMoved{Until: until}})
+	until = s.end(c.At, until)
+	return errors.Join(err, s.exec(ctx, "recording the end of a bill", `
+		UPDATE billbridge_addresses SET until = $3, ends = $3
+		WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3 AND `+ofMerchant("merchant", "$4"),
+		known.Partner, known.ID, until, storedName(c.Merchant)))
+}

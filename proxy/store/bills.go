@@ -1,0 +1,276 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/partner"
+)
+
+// A BillList is what [Store.Bills] lists.
+type BillList string
+
+// The lists. All but the first have the last first.
+const (
+	AllBills      BillList = ""
+	UnknownBills  BillList = "unknown"  // with a write whose outcome is unknown
+	UnclearBills  BillList = "unclear"  // those of proven partners whose write ended before a time
+	ResolvedBills BillList = "resolved" // with a write whose outcome was resolved
+	DoubledBills  BillList = "doubled"  // both upstreams have it
+)
+
+// A BillFilter selects bills. A field with its zero value excludes none.
+type BillFilter struct {
+	List          BillList
+	UnclearBefore time.Time
+	PartnerPrefix partner.ID // as in Filter
+	Bill          string
+	Upstream      string
+	Open          bool      // only pending and owned bills that are neither over nor ended, as in OpenBills
+	Now           time.Time // when a bill is over
+	Limit         int       // at most so many; must be positive
+}
+
+// How many rows one statement of a list reads, and how many bills it counts.
+const (
+	readAtOnce  = 5000
+	countAtMost = 10_000
+)
+
+// Bills returns bills and the number of all that the filter selects, which is exact up to countAtMost. Each of its statements reads at
+// most readAtOnce rows.
+func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, all int, err error) {
+	if err := checkPrefix(f.PartnerPrefix); f.PartnerPrefix != "" && err != nil {
+		return nil, 0, err
+	}
+	if f.Limit < 1 || f.Now.IsZero() {
+		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s",
+			ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
+	}
+	switch f.List {
+	case AllBills, UnknownBills, UnclearBills, ResolvedBills, DoubledBills:
+	default:
+		return nil, 0, fmt.Errorf("%w: there is no list %q of bills", ErrFilter, f.List)
+	}
+	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
+		return onePartner(q, f.PartnerPrefix, fitting("billbridge_bills"))
+	}); err != nil {
+		return nil, 0, err
+	}
+	from := &billPlace{}
+	for from != nil && (len(list) < f.Limit || all < countAtMost) {
+		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, *from, f.Limit-len(list)) })
+		if err != nil {
+			return nil, 0, err
+		}
+		list, all, from = append(list, part.bills...), all+part.all, part.next
+	}
+	return list, all, nil
+}
+
+// A billPlace is the place of a row in a list.
+type billPlace struct {
+	At      int64 // 0 in the list of all
+	Partner partner.ID
+	Bill    string
+}
+
+// A billPart is what one step of a list reads.
+type billPart struct {
+	bills []ledger.Bill
+	all   int
+	next  *billPlace // after which the next step begins; nil after the last
+}
+
+// part reads the part of a list after a place, and returns some of its bills.
+func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
+	var c conditions // first those of the rows of an index, in its order
+	order, column := "partner, bill", "0"
+	switch all := f.List == AllBills; {
+	case all && f.Bill != "": // the index begins with the partner: each is looked up, and then its bill
+		c.add("bill = %s AND partner IN ("+partnersOf("billbridge_bills", "'"+string(f.PartnerPrefix)+"'",
+			"'"+string(beyond(f.PartnerPrefix))+"'")+")", f.Bill)
+	case all:
+		c.add("(partner, bill) > (%s, %s) AND partner < %s", max(after.Partner, f.PartnerPrefix), after.Bill,
+			beyond(f.PartnerPrefix))
+	default:
+		if column = string(f.List); f.List == UnclearBills {
+			column = string(UnknownBills)
+			c.add("unknown < %s", f.UnclearBefore)
+		}
+		order = column + " DESC, partner DESC, bill DESC"
+		if c.add(column + " IS NOT NULL"); after.Partner != "" {
+			c.add("("+column+", partner, bill) < (%s, %s, %s)", after.At, after.Partner, after.Bill)
+		}
+	}
+	if last, more := find[billPlace](q, fmt.Sprintf("SELECT %s, partner, bill FROM billbridge_bills WHERE %s "+
+		"ORDER BY %s LIMIT 1 OFFSET %d", column, c, order, readAtOnce-1), slices.Clone(c.args)...); more {
+		p.next = &last
+		if f.List == AllBills {
+			c.add("(partner, bill) <= (%s, %s)", last.Partner, last.Bill)
+		} else {
+			c.add("("+column+", partner, bill) >= (%s, %s, %s)", last.At, last.Partner, last.Bill)
+		}
+	}
+	// Now those of the bills among these rows.
+	if f.List == AllBills {
+		c.add("upstream <> ''")
+	} else {
+		c.add("partner >= %s AND partner < %s", f.PartnerPrefix, beyond(f.PartnerPrefix))
+		c.given("bill = %s", f.Bill)
+	}
+	if f.List == UnclearBills {
+		c.add(proven)
+	}
+	c.given("upstream = %s", f.Upstream)
+	if f.Open {
+		c.add("state IN ('pending', 'owned') AND ended IS NULL AND ends > %s", f.Now)
+	}
+	from := fmt.Sprintf(" FROM billbridge_bills WHERE %s", c)
+	for _, row := range list[billRow](q, fmt.Sprintf("SELECT "+billColumns+from+" ORDER BY %s LIMIT %d", order, max(some, 0)),
+		slices.Clone(c.args)...) {
+		p.bills = append(p.bills, opened(q, row, billRow.bill))
+	}
+	p.all = value[int](q, "SELECT count(*)"+from, c.args...)
+	return p
+}
+
+// proven are the partners whose key is valid. Rows of invented keys are never read.
+const proven = "partner IN (SELECT partner FROM billbridge_proven)"
+
+// Unknowns are the numbers of bills that have a write with an unknown outcome, each at most countAtMost.
+type Unknowns struct {
+	All     int
+	Unclear int // of proven partners, whose write ended before a time
+	Due     int // of proven partners, which are read now
+}
+
+// CountUnknown counts the bills of the partners that a prefix fits; "" is all of them.
+func (s *Store) CountUnknown(
+	ctx context.Context, prefix partner.ID, unclearBefore, due time.Time,
+) (Unknowns, error) {
+	counted := func(where string) string {
+		return "(SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner >= $1 AND partner < $2 AND " + where +
+			fmt.Sprintf(" LIMIT %d) AS counted)", countAtMost)
+	}
+	return readOne[Unknowns](ctx, s, "counting unknown outcomes", "SELECT "+counted("unknown IS NOT NULL")+", "+
+		counted("unknown < $3 AND "+proven)+", "+counted("due <= $4 AND "+proven),
+		prefix, beyond(prefix), s.stamp(unclearBefore), s.stamp(due))
+}
+
+// AskedFor is the next read of a bill that PlanReads has planned. It is before those that the gateway plans by itself.
+var AskedFor = time.UnixMilli(-1).UTC()
+
+// DueReads returns the partners that have bills whose next read is planned for due or before.
+func (s *Store) DueReads(ctx context.Context, due time.Time) ([]partner.ID, error) {
+	return readAll[partner.ID](ctx, s, "finding reads that are due", `
+		WITH RECURSIVE known (partner) AS (
+			SELECT min(partner) FROM billbridge_bills WHERE due IS NOT NULL
+			UNION ALL
+			SELECT (SELECT min(b.partner) FROM billbridge_bills b WHERE b.partner > known.partner AND b.due IS NOT NULL)
+			FROM known WHERE known.partner IS NOT NULL
+		) SELECT partner FROM known WHERE `+proven+` AND EXISTS (
+			SELECT 1 FROM billbridge_bills b WHERE b.partner = known.partner AND b.due <= $1)`, s.stamp(due))
+}
+
+// claimLasts is how long a gateway has for a claimed read before another one makes it.
+const claimLasts = 5 * time.Minute
+
+// ClaimRead returns the bill of a partner whose read has been due for longest, and keeps others from making this read
+// until its [ledger.ReadEnded], or for claimLasts. found is false if there is none.
+func (s *Store) ClaimRead(
+	ctx context.Context, id partner.ID, due, now time.Time,
+) (b ledger.Bill, found bool, err error) {
+	claimed := ledger.Event{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}
+	b, err = write(ctx, s, "claiming a read", func(q tx) (b ledger.Bill) {
+		s.lock(q, shared, claims) // see betweenClaims
+		bill, _ := find[string](q, `
+			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1 `+s.passOver,
+			id, s.stamp(due))
+		if bill != "" {
+			b = s.apply(q, ledger.Bill{Partner: id, ID: bill}, []ledger.Event{claimed}).Bill
+		}
+		return b
+	})
+	return b, b.ID != "", err
+}
+
+// PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of them.
+// It works in batches, as Sweep does.
+func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
+	_, err := s.sweep(ctx, `
+		UPDATE billbridge_bills SET due = CAST($3 AS BIGINT), version = version + 1 WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_bills
+			WHERE partner >= $1 AND partner < $2 AND unknown IS NOT NULL AND `+proven+`
+				AND (due IS NULL OR due > CAST($3 AS BIGINT)) ORDER BY partner`,
+		prefix, beyond(prefix), AskedFor)
+	return err
+}
+
+// Interrupted records the creates that were recorded before a time and never completed, because their gateway ended: see
+// [ledger.Interrupted]. Each of its statements reads at most readAtOnce rows.
+func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
+	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
+	for from := (billPlace{}); ; {
+		type found struct {
+			open []ledger.Bill
+			next billPlace
+		}
+		part, err := read(ctx, s, "finding interrupted creates", func(q tx) (p found) {
+			const rows = " FROM billbridge_bills WHERE (partner, bill) > ($1, $2)"
+			last, more := find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill"+rows+
+				" ORDER BY partner, bill LIMIT 1 OFFSET %d", readAtOnce-1), from.Partner, from.Bill)
+			if p.next = last; !more {
+				last.Partner = beyond("")
+			}
+			for _, row := range list[billRow](q, "SELECT "+billColumns+rows+" AND (partner, bill) <= ($3, $4) AND state = 'pending' "+
+				"ORDER BY partner, bill", from.Partner, from.Bill, last.Partner, last.Bill) {
+				p.open = append(p.open, opened(q, row, billRow.bill))
+			}
+			return p
+		})
+		if err != nil {
+			return err
+		}
+		for _, b := range part.open {
+			if len(b.Creates) == 0 || b.Uncertain {
+				continue
+			}
+			if _, _, err := s.Apply(ctx, b, event); err != nil {
+				return err
+			}
+		}
+		if from = part.next; from.Partner == "" {
+			return nil
+		}
+	}
+}
+
+// Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number. Without
+// a merchant the error is [ledger.ErrMerchants] if they are of several.
+func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time) (n int, err error) {
+	if err := checkDecision(by, now); err != nil {
+		return 0, err
+	}
+	var refused error
+	n, err = write(ctx, s, "dismissing an unknown outcome", func(q tx) (n int) {
+		s.lock(q, shared, claims) // see betweenClaims
+		was := storedBill(q, id, bill)
+		after := s.apply(q, was, []ledger.Event{{
+			Call: ledger.Call{At: now, Merchant: merchant}, What: ledger.Dismissed{By: by, Finding: Dismissed},
+		}})
+		refused = after.err
+		if n = was.Unresolved() - after.Unresolved(); n > 0 {
+			audited(q, Change{Action: OutcomeDismissed, By: by, At: now, Partner: id, Subject: bill})
+		}
+		return n
+	})
+	return n, cmp.Or(err, refused)
+}
+
+// Dismissed is the finding of a write whose outcome an operator has resolved without a read.
+const Dismissed = "dismissed"
