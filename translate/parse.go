@@ -98,7 +98,19 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 			s.errorf(child(n, "means"), "means: a meaning must be one word, but is %q", meaning)
 		}
 	}
-	for key, list := range map[string][]string{"done": r.Done, "final": r.Final} {
+	var moves []string
+	for _, move := range r.Moves {
+		from, to, ok := strings.Cut(move, " to ")
+		if !ok {
+			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
+			continue
+		}
+		if r.next == nil {
+			r.next = map[string][]string{}
+		}
+		r.next[from], moves = append(r.next[from], to), append(moves, from, to)
+	}
+	for key, list := range map[string][]string{"done": r.Done, "moves": moves} {
 		for _, meaning := range list {
 			if !slices.Contains(r.Means, meaning) {
 				hint := DidYouMean(meaning, r.Means)

@@ -125,7 +125,10 @@ type role struct {
 	Exact        bool     // its rows are exact
 	Means        []string // the meanings that a row with the role can give
 	Done         []string // those of Means that say that what counts was done, such as a payment
-	Final        []string // those of Means after which nothing follows
+	// which of Means can follow directly after which, as "unpaid to paid"; nothing follows after the others. None: all can
+	Moves []string
+
+	next map[string][]string // by Moves
 }
 
 // noRole is the role of rows without one.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -252,7 +253,26 @@ func (t *Table) Done(role, meaning string) bool {
 // Final reports whether nothing follows after a state with a meaning.
 func (t *Table) Final(role, meaning string) bool {
 	r := t.roles[role]
-	return r != nil && slices.Contains(r.Final, meaning)
+	return r != nil && r.next != nil && slices.Contains(r.Means, meaning) && len(r.next[meaning]) == 0
+}
+
+// After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
+// table. After an unknown one it can have all.
+func (t *Table) After(role, meaning string) []string {
+	r := t.roles[role]
+	if r == nil || r.next == nil || !slices.Contains(r.Means, meaning) {
+		return t.MeaningsOf(role)
+	}
+	reached := map[string]bool{meaning: true}
+	for n := 0; n < len(reached); {
+		n = len(reached)
+		for from := range maps.Clone(reached) {
+			for _, to := range r.next[from] {
+				reached[to] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(r.Means), func(m string) bool { return !reached[m] })
 }
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.

@@ -66,12 +66,7 @@ func Final(t *translate.Table, meaning string) bool { return t.Final(State, mean
 // Later returns the meanings that a bill can have after one with this meaning, which is among them. After an unknown
 // one it can have all.
 func Later(t *translate.Table, meaning string) []string {
-	if Final(t, meaning) {
-		return []string{meaning}
-	}
-	return slices.DeleteFunc(slices.Clone(t.MeaningsOf(State)), func(m string) bool {
-		return t.Done(State, meaning) && !t.Done(State, m)
-	})
+	return t.After(State, meaning)
 }
 
 // Moves are the meanings that a bill can have after each meaning, which is among them.
@@ -143,7 +138,7 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 		}
 		if !is(Unpaid) || !is(Paid) {
 			return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
-				"not final, as in means: [open, paid, cancelled], done: [paid, cancelled], final: [cancelled]; it has %s",
+				"not final, as in means: [open, paid, cancelled], done: [paid, cancelled], moves: [open to paid, paid to cancelled]; it has %s",
 				State, strings.Join(known, ", "))
 		}
 		return read, nil

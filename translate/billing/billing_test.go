@@ -27,7 +27,7 @@ func TestReadOperation(t *testing.T) {
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}, " + noMethod + "]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
 		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}, operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed, L: lost}}]}}}", "bill.read", ""},
-		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in means: [open, paid, cancelled], done: [paid, cancelled], final: [cancelled]; it has unpaid, paid, cancelled, destroyed"},
+		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in means: [open, paid, cancelled], done: [paid, cancelled], moves: [open to paid, paid to cancelled]; it has unpaid, paid, cancelled, destroyed"},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
 		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}, " + noMethod + "]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}]}}", "bill.check", ""},
 	} {
@@ -63,7 +63,7 @@ func TestStates(t *testing.T) {
 		state map[string]string // by meaning: what it says, and the later ones
 	}{
 		{billing.Table(), map[string]string{
-			"unpaid": "unpaid never-paid: unpaid paid cancelled destroyed", "paid": "paid: paid cancelled destroyed", "cancelled": "final: cancelled",
+			"unpaid": "unpaid never-paid: unpaid paid cancelled destroyed", "paid": "paid: paid cancelled", "cancelled": "final: cancelled",
 			"destroyed": "never-paid final: destroyed", "another": ": unpaid paid cancelled destroyed",
 		}},
 		{translate.File{Name: "courier.yaml", Data: courier}, map[string]string{
