@@ -122,7 +122,7 @@ func TestWhatTheGatewayNeedsOfATable(t *testing.T) {
 		{moves, "", "", ""},
 		{moves, "    creates: bill\n", "", "rollout: no operation of the table has creates: bill, by which a rollout sends new bills to a backend"},
 		{moves, "{code: E13, means: not_found}", "E13", "rollout: no code of the table has means: not_found, by which a backend says that it has no such bill"},
-		{moves, "done: [moving, delivered], ", "", "rollout: role: state needs a meaning that is neither done nor final, and one that is done and not final"},
+		{moves, "done: [moving, delivered],", "", "rollout: role: state needs a meaning that is neither done nor final, and one that is done and not final"},
 		{two, "identified_by: [partner, bill]", "identified_by: [bill]", "callbacks.require_key: the callback of the table is not identified_by role: partner"},
 		{two, "identified_by: [partner, bill]", "identified_by: [partner]", "callbacks: the callback of the table is not identified_by role: bill"},
 		{two, "{code: E99, means: unavailable}", "E99", "table: no code means unavailable: calls that were not sent are answered with E20, as refusals are. Add means: unavailable"},

@@ -261,9 +261,9 @@ func TestStatusHasPages(t *testing.T) {
 }
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
-	lacks        = proxytest.Lacks
-	gives, fails = proxytest.Gives, proxytest.Fails
+	must, works = proxytest.Must, proxytest.Works
+	lacks       = proxytest.Lacks
+	fails       = proxytest.Fails
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {

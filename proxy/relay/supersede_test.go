@@ -283,8 +283,13 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 func TestCallbackThatComesAfterALaterOne(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ first, second, want string }{
-		{"C", "F", "superseded"}, {"F", "C", "waiting"}, {"C", "D", "waiting"}, {"D", "F", "waiting"}, {"C", "", "waiting"},
-		{"", "F", "waiting"}, {"C", "X", "waiting"},
+		{"C", "F", "superseded"},
+		{"F", "C", "waiting"},
+		{"C", "D", "waiting"},
+		{"D", "F", "waiting"},
+		{"C", "", "waiting"},
+		{"", "F", "waiting"},
+		{"C", "X", "waiting"},
 	} {
 		for _, form := range []translate.Form{"v2", "legacy"} {
 			t.Run(fmt.Sprint(row.first, " ", row.second, " ", form), func(t *testing.T) {

@@ -145,7 +145,7 @@ func tablesOfPartners(t *testing.T, url string) (tables []string) {
 		}
 	}
 	must(t, rows.Err())
-	if len(tables) < 10 {
+	if len(tables) < 9 {
 		t.Fatal(tables)
 	}
 	return tables
