@@ -35,6 +35,16 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	return &Refusal{code, r.source, reason}
 }
 
+// checkSpelling refuses a number whose role has one spelling, in another one: 123.0 and 123e0 name what 123 names.
+func (p *plan) checkSpelling(values []value) *Refusal {
+	for _, slot := range p.spelled {
+		if v, r := values[slot], p.fields[slot]; v.kind == number && !isDigits(v.text()) {
+			return &Refusal{r.Malformed, r.source, why(wantDigits, v.notDigits())}
+		}
+	}
+	return nil
+}
+
 func (r *row) checkNumber(digits string) Detail {
 	switch {
 	case r.Min > 0 && less(digits, r.Min):

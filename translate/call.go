@@ -167,6 +167,9 @@ func (c *Call) parse(src []byte) *Refusal {
 		refusal = p.table.refusal("", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()))
 	}
 	if refusal == nil {
+		refusal = p.checkSpelling(c.request)
+	}
+	if refusal == nil {
 		c.body = src
 	}
 	return refusal

@@ -18,6 +18,7 @@ type plan struct {
 	inner   int        // the number of objects in root
 	refers  []int      // of a reply: the slots that must equal the request, or repeat it
 	roles   map[string]int
+	spelled []int  // the slots whose role has one spelling
 	unknown string // what happens to a field without a row
 	item    bool   // of an item of a list
 
@@ -253,6 +254,9 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 		p.addField(p.out, f.target, slot)
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
+			if f.Role.OneSpelling {
+				p.spelled = append(p.spelled, slot)
+			}
 		}
 		if f.items != nil {
 			f.each = t.itemPlan(m, f.items, from, to)

@@ -122,6 +122,7 @@ type role struct {
 	Many         bool     // several rows of a reply may have the role
 	Unconverted  bool     // the rows have no conversion, since the gateway replaces the value
 	ZeroIsAValue bool     // 0 is a value, not "no value"
+	OneSpelling  bool     // a number in a request is a whole number in digits, so that two spellings are never two values
 	Exact        bool     // its rows are exact
 	Means        []string // the meanings that a row with the role can give
 	Done         []string // those of Means that say that what counts was done, such as a payment

@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -86,6 +87,36 @@ func TestStates(t *testing.T) {
 			}
 			if got := strings.Join(says, " ") + ": " + strings.Join(billing.Later(table, meaning), " "); got != want {
 				t.Errorf("%s: %s, want %s", meaning, got, want)
+			}
+		}
+	}
+}
+
+// The id of a bill that is a JSON number counts in its one spelling only: else two spellings would be two bills. A text is
+// what it is.
+func TestIDHasOneSpelling(t *testing.T) {
+	t.Parallel()
+	table, err := translate.Compile(32, billing.Table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, refused := range map[string]bool{
+		"123": false, `"123"`: false, `"123.0"`: false, `"0123"`: false, "0": false, "12345678901234567890": false,
+		"123.0": true, "123e0": true, "1.23e2": true, "123E+0": true, "-1": true, "-0": true,
+	} {
+		for _, from := range table.Forms() {
+			for _, to := range table.Forms() {
+				for _, operation := range []string{"bill.read", "bill.cancel"} {
+					path, request := map[translate.Form]string{"v2": "bill.billId", "legacy": "bill_id"}[from], `{"apikey":"k","member":"m","merchant":"s","bill_id":`+id+`}`
+					if from == "v2" {
+						request = `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":` + id + `}}`
+					}
+					_, err := table.Operation(operation).Translation(from, to).Start().Request(nil, []byte(request))
+					refusal, _ := errors.AsType[*translate.Refusal](err)
+					if got := refusal != nil && refusal.Code == "VALIDATION_001" && refusal.Field == path; got != refused {
+						t.Errorf("%s of %s to %s, %s: %v, refused: want %v", operation, from, to, id, err, refused)
+					}
+				}
 			}
 		}
 	}
