@@ -59,6 +59,9 @@ type CreateEnded struct {
 // but from then on counts as open until it ends, and also at this upstream.
 type Found struct{}
 
+// Proved is Found after the answer to a call: what it showed is so already, and decides nothing.
+type Proved struct{}
+
 // Denied comes before a caller gets the answer that there is no such bill. From then on creates that arrived until At
 // are refused, so that the answer stays true. If a create is under way or has an unknown outcome, and arrived within
 // UnderWay before, the error is ErrInProgress: the caller must not get that answer. An owned bill does not change, as

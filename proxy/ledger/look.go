@@ -43,9 +43,16 @@ const (
 	secondLook = time.Minute
 )
 
+// compared reports whether a call is certainly about this bill: with an open create it may be about the next one with
+// the id.
+func (b *Bill) compared(c Call, s Shows) bool {
+	return s.Means != "" && c.Merchant != "" && c.Merchant == b.Merchant && b.AlsoAt == "" && b.State == Owned &&
+		len(b.Creates) == 0
+}
+
 // look compares what a look shows with what is known. It is of the owner, and of the bill's merchant.
 func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
-	if s.Means == "" || c.Merchant == "" || c.Merchant != b.Merchant || b.AlsoAt != "" || b.State != Owned {
+	if !b.compared(c, s) {
 		return nil
 	}
 	against := func(kind Kind, path, before, now string) {
@@ -110,13 +117,10 @@ func (b *Bill) exact(c Call, s Shows) (found []Contradiction) {
 	against := func(path, before, now string) {
 		found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: before, Now: now})
 	}
-	all := s.Means + " " // a look has shown all of them
-	_, complete := b.Exact[all]
+	all := s.Means + " "
 	for path, text := range s.Exact {
 		of, now := all+path, digest(text)
 		switch before, ok := b.Exact[of]; {
-		case !ok && complete:
-			against(path, "(missing)", "(there)")
 		case !ok:
 			b.Exact[of] = now
 		case before != now:
@@ -126,12 +130,9 @@ func (b *Bill) exact(c Call, s Shows) (found []Contradiction) {
 			against(path, "(acknowledged)", "(now)")
 		}
 	}
-	if s.Whole && !complete && len(s.Exact) > 0 {
-		b.Exact[all] = ""
-	}
 	for of := range b.Exact {
 		path, same := strings.CutPrefix(of, all)
-		if _, ok := s.Exact[path]; s.Whole && same && path != "" && !ok {
+		if _, ok := s.Exact[path]; s.Whole && same && !ok {
 			against(path, "(there)", "(missing)")
 		}
 	}
@@ -147,7 +148,7 @@ func digest(text string) string {
 
 // said keeps what an acknowledged write says, and plans the look that shows it.
 func (b *Bill) said(c Call, s Shows) {
-	if s.Means == "" {
+	if !b.compared(c, s) {
 		return
 	}
 	b.Said = Sight{s.Means, c}
@@ -160,10 +161,9 @@ func (b *Bill) said(c Call, s Shows) {
 	}
 }
 
-// Awaits are the calls after which the gateway looks at the bill, of each upstream and merchant one: writes without an
-// answer, an acknowledged one that no look has shown, and a doubtful look.
-func (b *Bill) Awaits() (calls []Call) {
-	var all []Call
+// awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
+// look has shown, and a doubtful look.
+func (b *Bill) awaited() (all []Call) {
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {
 			all = append(all, w.Call)
@@ -175,31 +175,17 @@ func (b *Bill) Awaits() (calls []Call) {
 	if b.Doubt != nil {
 		all = append(all, b.Doubt.Call)
 	}
-	for _, c := range all {
+	return all
+}
+
+// Awaits are the calls after which the gateway looks at the bill, of each upstream and merchant one.
+func (b *Bill) Awaits() (calls []Call) {
+	for _, c := range b.awaited() {
 		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
 			calls = append(calls, c)
 		}
 	}
 	return calls
-}
-
-// waitsSince is when the first event was that a look of the gateway waits for; zero if there is none.
-func (b *Bill) waitsSince() time.Time {
-	since := b.UnknownSince()
-	for _, at := range []time.Time{b.Said.At, b.DoubtAt()} {
-		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
-			since = at
-		}
-	}
-	return since
-}
-
-// DoubtAt is when a look was doubtful; zero if none is.
-func (b *Bill) DoubtAt() time.Time {
-	if b.Doubt == nil {
-		return time.Time{}
-	}
-	return b.Doubt.At
 }
 
 // another forgets what looks have shown: the bill may be another one with the same id.

@@ -47,6 +47,10 @@ func looks(t *testing.T, row string) string {
 	}
 	for _, event := range strings.Split(row, ", ") {
 		words := strings.Fields(event)
+		if words[0] == "begin" {
+			apply(ledger.CreateBegun{Token: "u"})
+			continue
+		}
 		if words[0] == "create" {
 			apply(ledger.CreateBegun{Token: "t", Amount: words[1]})
 			apply(ledger.CreateEnded{Token: "t", Outcome: ledger.Succeeded})
@@ -88,6 +92,34 @@ func looks(t *testing.T, row string) string {
 	return strings.TrimSpace(strings.Join(append(all, "due "+b.Due.Sub(noon).String()), ", "))
 }
 
+// Each write without an answer has reads of its own times: one that is read no more ends those of no other.
+func TestTimesOfReadsAreThoseOfEachWrite(t *testing.T) {
+	t.Parallel()
+	b := ledger.Bill{ID: "b"}
+	apply := func(at time.Time, operation string, what ledger.What) {
+		t.Helper()
+		call := ledger.Call{At: at, Operation: operation, Upstream: "new", Merchant: "shop"}
+		next, _, err := ledger.Next(env, b, ledger.Event{Call: call, What: what})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = next
+	}
+	later := noon.Add(30 * 24 * time.Hour)
+	apply(noon, "bill.destroy", ledger.WriteUnknown{Next: noon})
+	apply(later, "bill.cancel", ledger.WriteUnknown{Next: later})
+	apply(later, "", ledger.Claimed{For: time.Minute})
+	apply(later, "", ledger.ReadEnded{Claimed: b.Due, Next: func(since, now time.Time) time.Time {
+		if now.Sub(since) > 7*24*time.Hour {
+			return time.Time{}
+		}
+		return now.Add(5 * time.Minute)
+	}})
+	if want := later.Add(5 * time.Minute); !b.Due.Equal(want) || len(b.Awaits()) != 1 || len(b.Writes) != 2 {
+		t.Errorf("read next at %s, want %s: %+v", b.Due, want, b)
+	}
+}
+
 // What looks show against what is known: the table of every kind, and of what is none.
 func TestContradictions(t *testing.T) {
 	t.Parallel()
@@ -122,7 +154,7 @@ create 100, 1s W, 2s said D, 3s D |
 create 100, 1s F 100, 2s F 101 | amount 100>101
 create 100, 1s W, 2s W 90 | amount 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
-create 100, 1s F 100 num=1, 2s F 100 num=1 at=7 | exact at (missing)>(there)
+create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 | exact num (there)>(missing)
 create 100, 1s F num=1, 2s C num=2 |
 create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 |
@@ -131,6 +163,7 @@ create 100, 1s F num=1, 2s said C num=2, 3s C num=3 | exact num (acknowledged)>(
 create 100, 1s F, 2s of other W |
 create 100, 1s F, 2s at old W |
 # the id is used again
+create 100, 1s W, 2s D, begin, 3m W |
 create 100, 1s W, 2s D, create 200, 3s W, 4s F 200 |
 `), "\n") {
 		steps, want, is := strings.Cut(row, " |")

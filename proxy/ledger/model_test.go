@@ -65,6 +65,10 @@ func TestHonestBackendContradictsNothing(t *testing.T) {
 					apply(now, ledger.Looked{Said: state != "F", Shows: said, Read: ledger.Reading{State: state}, Final: state != "F"})
 				}
 			},
+			"callback": func(t *rapid.T) { // again, or late
+				state := rapid.SampledFrom(states).Draw(t, "state")
+				apply(now, ledger.Told{Shows: ledger.Shows{Means: state, Moves: moves}})
+			},
 			"look": func(t *rapid.T) {
 				copied, state := now.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "behind"))*time.Second), "W"
 				for i, at := range since {

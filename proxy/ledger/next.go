@@ -70,7 +70,10 @@ func (b *Bill) extend(end time.Time, estimated bool) {
 
 func (e CreateBegun) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	until, estimated := env.end(c.At, e.Until)
-	create := Create{e.Token, c.Merchant, env.Text(e.Amount)}
+	create := Create{e.Token, c.Merchant, e.Amount}
+	if len(e.Amount) > amountAtMost {
+		create.Amount = ""
+	}
 	if !b.recorded() {
 		b.Upstream, b.State, b.Merchant, b.Creates = c.Upstream, Pending, c.Merchant, []Create{create}
 		b.Changed, b.Tried = c.At, c.At
@@ -141,6 +144,9 @@ func (e CreateEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	return nil, nil
 }
 
+// amountAtMost is the most bytes of an amount that is kept.
+const amountAtMost = 32
+
 // own makes the bill that of its upstream for good.
 func (b *Bill) own(at time.Time) {
 	if b.State != Owned {
@@ -173,6 +179,10 @@ func (e Found) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 		}
 	}
 	return nil, nil
+}
+
+func (Proved) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	return Found{}.apply(env, c, b)
 }
 
 func (e Denied) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
@@ -223,7 +233,8 @@ func (b *Bill) addWrite(w Write) {
 	})
 	b.Writes = append(b.Writes, w)
 	if n := len(b.Writes); n > writesAtMost {
-		b.Writes = b.Writes[n-writesAtMost:]
+		drop := max(0, slices.IndexFunc(b.Writes, func(w Write) bool { return !w.Resolved.IsZero() }))
+		b.Writes = slices.Delete(b.Writes, drop, drop+1)
 	}
 	b.Reads = 0
 	b.Ends = latest(b.Ends, w.At) // it is kept as long as a bill that ended then
@@ -273,7 +284,9 @@ func (e Looked) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 }
 
 func (e Told) apply(_ Env, c Call, b *Bill) ([]Contradiction, error) {
-	if b.Upstream != c.Upstream {
+	// It may be sent again, or late: it says nothing if it is from before what is known.
+	before := func(of Sight) bool { return of.Means != e.Means && e.Moves.reaches(e.Means, of.Means) }
+	if b.Upstream != c.Upstream || before(b.Seen) || before(b.Said) {
 		return nil, nil
 	}
 	return b.look(c, e.Shows), nil
@@ -284,14 +297,20 @@ const CreateOperation = "bill.create"
 
 // rest ends the reads of the gateway when they have nothing to find out any more.
 func (b *Bill) rest() {
-	if b.waitsSince().IsZero() {
+	if len(b.awaited()) == 0 {
 		b.Due = time.Time{}
 	}
 }
 
 func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
-	if since := b.waitsSince(); !since.IsZero() && b.Due.Equal(e.Claimed) {
-		b.Due = e.Next(since, c.At)
+	if !b.Due.Equal(e.Claimed) {
+		return nil, nil
+	}
+	b.Due = time.Time{}
+	for _, waits := range b.awaited() {
+		if next := e.Next(waits.At, c.At); !next.IsZero() {
+			b.plan(next)
+		}
 	}
 	return nil, nil
 }

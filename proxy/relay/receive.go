@@ -245,7 +245,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	// A state that the table does not know is always news, and so is what may not report a state at all.
 	if !state.Unknown && notice.Recognised != translate.Unrecognised {
 		c.Later = in.s.later(c.Says)
-		if c.Says != "" {
+		if c.Says != "" && a.Bill != "" {
 			later := slices.DeleteFunc(strings.Fields(c.Later), func(m string) bool { return m == c.Says })
 			c.Outdone = strings.Join(later, " ")
 		}

@@ -277,6 +277,30 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 	}
 }
 
+// A later state counts only if the partner has it or gets it, and if it came to the same address: the id may be that of
+// another bill by now.
+func TestLaterCallbackThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	inState := func(word string) string { return notice("v2", key, bill, `,"apprState":"`+word+`"`) }
+	s := newTestRelay(t, setup{form: "v2"})
+	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inState("C"))
+	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inState("F"))
+	for _, c := range s.stored() {
+		equal(t, c.State, store.Waiting, "of another address: ", c)
+	}
+	s = newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	s.accept(path, inState("C"))
+	s.Carry(always(410, ""))
+	s.round()
+	s.accept(path, inState("F"))
+	got := map[store.State]int{}
+	for _, c := range s.stored() {
+		got[c.State]++
+	}
+	equal(t, got, map[store.State]int{store.Dead: 1, store.Waiting: 1})
+}
+
 // A payment that is reported after its cancel is not delivered, whatever it says beside: the partner would take the bill
 // for paid. It is listed as superseded. States that no move of the interface connects are delivered, and so is one without
 // a state.

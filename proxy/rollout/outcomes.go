@@ -74,7 +74,7 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 		events = append(events, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: e.Outcome}))
 	}
 	if e.Proof && (w.pending || w.create != "") {
-		events = append(events, r.event(c, w.Upstream, ledger.Found{}))
+		events = append(events, r.event(c, w.Upstream, ledger.Proved{}))
 	}
 	if e.Shown != nil && w.Relevant(*e.Shown) {
 		s := *e.Shown

@@ -62,6 +62,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 		return nil, 0, err
 	}
 	from := &billPlace{}
+	f.UnclearBefore = s.stamp(f.UnclearBefore)
 	for from != nil && (len(list) < f.Limit || all < countAtMost) {
 		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, *from, f.Limit-len(list)) })
 		if err != nil {
@@ -92,8 +93,9 @@ func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
 	order, column := "partner, bill", "0"
 	switch all := f.List == AllBills; {
 	case all && f.Bill != "": // the index begins with the partner: each is looked up, and then its bill
-		c.add("bill = %s AND partner IN ("+partnersOf("billbridge_bills", "'"+string(f.PartnerPrefix)+"'",
-			"'"+string(beyond(f.PartnerPrefix))+"'")+")", f.Bill)
+		from := max(after.Partner, f.PartnerPrefix) // hexadecimal digits
+		c.add("bill = %s AND partner > %s AND partner IN ("+partnersOf("billbridge_bills", "'"+string(from)+"'",
+			"'"+string(beyond(f.PartnerPrefix))+"'")+")", f.Bill, after.Partner)
 	case all:
 		c.add("(partner, bill) > (%s, %s) AND partner < %s", max(after.Partner, f.PartnerPrefix), after.Bill,
 			beyond(f.PartnerPrefix))
@@ -168,13 +170,9 @@ var AskedFor = time.UnixMilli(-1).UTC()
 // DueReads returns the partners that have bills whose next read is planned for due or before.
 func (s *Store) DueReads(ctx context.Context, due time.Time) ([]partner.ID, error) {
 	return readAll[partner.ID](ctx, s, "finding reads that are due", `
-		WITH RECURSIVE known (partner) AS (
-			SELECT min(partner) FROM billbridge_bills WHERE due IS NOT NULL
-			UNION ALL
-			SELECT (SELECT min(b.partner) FROM billbridge_bills b WHERE b.partner > known.partner AND b.due IS NOT NULL)
-			FROM known WHERE known.partner IS NOT NULL
-		) SELECT partner FROM known WHERE `+proven+` AND EXISTS (
-			SELECT 1 FROM billbridge_bills b WHERE b.partner = known.partner AND b.due <= $1)`, s.stamp(due))
+		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
+			SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)
+		ORDER BY p.partner`, s.stamp(due))
 }
 
 // claimLasts is how long a gateway has for a claimed read before another one makes it.

@@ -110,9 +110,11 @@ func (s *Store) Accept(
 	if c.Made() {
 		told = "1 = 1"
 	}
-	// An event that is no news: the partner would hear of a payment after its cancel.
+	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts: the
+	// id may be that of another bill by now.
 	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND told.says <> '' AND $19 LIKE '%' || told.says || '%' AND told.state <> 'superseded' AND `
+			AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
+			AND told.state IN ('waiting', 'delivered') AND `
 	isOutdone := outdone + ofMerchant("told.merchant", "$18") + ")"
 	insert := statement{
 		`
