@@ -122,10 +122,11 @@ func (s *Store) Accept(
 			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 			state, attempts, next, due, lease, last_status, last_outcome, says, merchant, first, done)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-			CASE WHEN ` + isOutdone + ` THEN 'superseded' ELSE 'waiting' END, 0, $14, $14, '', 0, '', $16, $18,
-			CASE WHEN EXISTS (SELECT 1 FROM billbridge_callbacks before
-				WHERE before.state = 'waiting' AND before.ordering = $9) OR ` + isOutdone + ` THEN 0 ELSE 1 END,
-			CASE WHEN ` + isOutdone + ` THEN CAST($13 AS BIGINT) END
+			CASE WHEN no_news THEN 'superseded' ELSE 'waiting' END, 0, $14, $14, '', 0, '', $16, $18,
+			CASE WHEN no_news OR EXISTS (SELECT 1 FROM billbridge_callbacks before
+				WHERE before.state = 'waiting' AND before.ordering = $9) THEN 0 ELSE 1 END,
+			CASE WHEN no_news THEN CAST($13 AS BIGINT) END
+		FROM (SELECT ` + isOutdone + ` AS no_news) AS it
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
