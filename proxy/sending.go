@@ -8,7 +8,7 @@ import (
 )
 
 // limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it
-// waited in the socket, for SendWithin (rollout/README.md, "Why it is like this", S1 and S2). release stops the
+// waited in the socket, for SendWithin (CONTRIBUTING.md, S1 and S2). release stops the
 // timer.
 func (x *exchange) limitSending() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {

@@ -82,8 +82,9 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 		}
 	}
 	if d := b.Doubt; d != nil && b.Said.Means == "" && b.Seen.Means == s.Means && !c.At.Before(d.At.Add(secondLook)) {
-		d.Vanished, b.Doubt = true, nil
-		found = append(found, *d)
+		vanished := *d // the bill before shares d
+		vanished.Vanished, b.Doubt = true, nil
+		found = append(found, vanished)
 	}
 	if b.Amount != "" && s.Amount != "" && s.Amount != b.Amount {
 		against(Amount, "", b.Amount, s.Amount)

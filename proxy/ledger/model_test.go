@@ -147,3 +147,21 @@ func TestCreatesOfAnIDGoToOneBackend(t *testing.T) {
 		})
 	})
 }
+
+// What is known before an event is not changed by it: the store applies the event again if another one was faster.
+func TestNextChangesNothingOfTheBillBefore(t *testing.T) {
+	t.Parallel()
+	call := ledger.Call{At: noon, Upstream: "new", Merchant: "shop"}
+	doubt := &ledger.Contradiction{Call: call, Kind: ledger.State, Before: "F", Now: "W"}
+	before := ledger.Bill{
+		ID: "b", Upstream: "new", State: ledger.Owned, Merchant: "shop", Seen: ledger.Sight{Means: "F", Call: call}, Doubt: doubt,
+		Exact: map[string]string{"F num": "x"},
+	}
+	call.At = noon.Add(time.Hour)
+	_, found, err := ledger.Next(env, before, ledger.Event{Call: call, What: ledger.Looked{
+		Read: ledger.Reading{State: "F"}, Shows: ledger.Shows{Means: "F", Moves: moves, Exact: map[string]string{"time": "1"}},
+	}})
+	if err != nil || len(found) != 1 || !found[0].Vanished || doubt.Vanished || len(before.Exact) != 1 || before.Doubt != doubt {
+		t.Errorf("%+v, %v, before: %+v", found, err, before)
+	}
+}

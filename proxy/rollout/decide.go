@@ -55,7 +55,7 @@ type decision struct {
 func (s situation) incomplete() bool { return s.restored || s.unbegun }
 
 // probes reports whether the other backend must be probed before a create without a known owner is sent to a backend
-// (README.md, "Why it is like this", P1 to P3).
+// (CONTRIBUTING.md, P1 to P3).
 func (s situation) probes(backend evidence.Backend) bool {
 	switch {
 	case s.shared:

@@ -273,7 +273,7 @@ func (m Move) needed(own []evidence.Verdict) func(evidence.Verdict) bool {
 	}
 }
 
-// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"),
+// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "The report"),
 // zero if they do.
 func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) evidence.Note {
 	isNeeded, first := m.needed(own), m.first()

@@ -13,27 +13,13 @@
 //		ended, err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
 //	}
 //
-// A create of a bill is recorded before it is sent, and completed when it has ended:
+// A create of a bill is recorded before it is sent, and again when it has ended. What an event makes of a bill, package
+// ledger says:
 //
-//	c, err := s.Own(ctx, partner, bill, "new", time.Now(), until) // the create goes to c.Upstream
-//	…
-//	owner, err := s.Complete(ctx, c, store.Succeeded, time.Now())
-//
-// How these calls, and Found, change the row of the bill. "There" is the upstream of the call:
-//
-//	           Own               Succeeded  Refused, NotSent      Unknown, Taken      Found
-//	no row     pending there                                                          owned there
-//	pending    pending as it is  owned      released if it was    pending, and never  owned if there,
-//	                                        the last that might   released again      else ErrOtherOwner
-//	                                        have taken effect
-//	owned      owned as it is    owned      owned                 owned               as pending
-//	released   pending there                                                          owned there
-//
-// A bill that was seen destroyed or cancelled ([Store.RecordRead]) stays owned and does not count as open. A write
-// whose outcome is unknown ([Store.RecordUnknown]) is listed until a read resolves it.
-//
-// Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived
-// earlier.
+//	call := ledger.Call{At: time.Now(), Upstream: "new", Merchant: "shop"}
+//	bill, _, err := s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateBegun{Token: token}})
+//	… // the create goes to bill.Upstream
+//	bill, _, err = s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateEnded{Token: token, Outcome: outcome}})
 //
 // Which keys are of one partner is in the store alone ([Store.AddKey], [Store.Identity]), so that gateways with
 // different configs agree on the owner of a bill; a config is only compared with it. A trigger refuses rows of bills

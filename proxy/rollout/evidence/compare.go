@@ -65,7 +65,7 @@ type Comparison struct {
 	Differences []Difference // of Differs; in the order of the table, at most one for a path
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
-	ReadBack    bool         // by Shadow.Check or Shadow.CheckPaid
+	ReadBack    bool         // of a bill with its create, or with what was seen of it
 	Bulk        bool         // by Shadow.Compare
 	States      bool         // the answers have the state of the bill
 	Paid        bool         // the bill is paid
