@@ -21,10 +21,10 @@ import (
 // comes to the gateway and is delivered in the partner's form. A request without an address is not changed. If the
 // new address cannot be stored, nothing is sent, since the callback would be lost.
 func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
-	if x.gateway.relay == nil {
-		return body, nil
+	asked, field, ok := relay.Binding{Stored: x.to.route.Address}, "", true
+	if asked.Stored == "" {
+		asked, field, ok = x.binding(x.call)
 	}
-	partnerURL, field, ok := x.call.StringValue(billing.Callback)
 	if !ok {
 		return body, nil
 	}
@@ -35,14 +35,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
-	who := billing.IdentityOf(x.call)
-	asked := relay.Binding{
-		Upstream: x.to.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		OfBill: billing.AboutBill(x.route.operation), Bill: who.Bill, Partner: x.partner(),
-		Expiry: x.call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
-		URL: strings.Clone(partnerURL),
-	}
+	asked.Upstream = x.to.target.upstream.config.Name
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
@@ -59,11 +52,28 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 			x.storeError("a callback address cannot be stored", err)
 		}
 		return nil, notStored.with("not_sent")
-	case gatewayURL == partnerURL:
+	case gatewayURL == asked.URL:
 		return body, nil
 	}
 	x.sent.address = gatewayURL
 	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
+}
+
+// binding is the callback address of the request, and its field; ok is false if it has none.
+func (x *exchange) binding(call *translate.Call) (asked relay.Binding, field string, ok bool) {
+	if x.gateway.relay != nil {
+		asked.URL, field, ok = call.StringValue(billing.Callback)
+	}
+	if !ok {
+		return asked, "", false
+	}
+	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
+	who := billing.IdentityOf(call)
+	return relay.Binding{
+		Operation: x.route.operation.Name, Form: x.client, OfBill: billing.AboutBill(x.route.operation), Bill: who.Bill,
+		Partner: x.partner(), Expiry: call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
+		URL: strings.Clone(asked.URL),
+	}, field, true
 }
 
 // trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
@@ -102,7 +112,7 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 // keepRows removes the callback address of a call that certainly had no effect. It records that the key of a
 // successful call is valid, and remembers the key, with which the bills of the partner are read.
 func (x *exchange) keepRows() {
-	if x.gateway.relay == nil || x.call == nil {
+	if x.gateway.relay == nil {
 		return
 	}
 	switch x.effect() {

@@ -41,6 +41,12 @@ func (x *exchange) decide() (probed outcome, err error) {
 			return probed, err
 		}
 	}
+	if x.in.call.Creates {
+		if asked, _, ok := x.binding(x.in.readCall); ok {
+			// Of a wrong address Bind says why.
+			x.in.call.Address, _ = x.gateway.relay.Row(asked)
+		}
+	}
 	var replies sync.Map // to probes, by upstream: a probe may end after the exchange
 	ctx := x.r.Context()
 	if x.in.call.Writes {
@@ -74,7 +80,7 @@ func (x *exchange) decide() (probed outcome, err error) {
 		}
 		return outcome{status: reply.status, body: reply.body, code: reply.code}, nil
 	}
-	x.to = routed{x.route.targets[route.Upstream], route}
+	x.to, x.sent.address = routed{x.route.targets[route.Upstream], route}, route.Address
 	if x.to.target == nil { // a reload has changed the backends of the rollout since newExchange
 		return probed, notOwned.with("not_sent")
 	}

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,7 @@ type Binding struct {
 	Member, Merchant    string
 	Expiry              string // of the bill, YYYY-MM-DD; may be empty
 	URL                 string // the partner's address
+	Stored              string // the id of its row, if that is stored; else ""
 }
 
 // A Wrong is the refusal of a callback address, before anything is sent. Its text shows nothing of the address. The
@@ -148,18 +150,39 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	if s.config.Upstreams.Find(a.Upstream) == nil {
 		return "", errors.New("the config has no such upstream any more")
 	}
+	id := a.Stored
+	if id == "" {
+		row, err := r.Row(a)
+		if err != nil {
+			r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
+			return "", err
+		}
+		row.ID = r.store.Sealed(row)
+		if id, err = r.store.Bind(ctx, row); err != nil {
+			return "", err
+		}
+	}
+	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
+}
+
+// Row returns the row of a callback address for [store.Store.Begin], which stores it with a create; the zero row if the
+// config relays no callbacks. The error is a [*Wrong].
+func (r *Relay) Row(a Binding) (row store.Address, err error) {
+	s := r.current.Load()
+	if s.config.Callbacks == nil {
+		return row, nil
+	}
 	if _, err := s.guard.check(a.URL); err != nil {
-		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
-		return "", &Wrong{err.Error()}
+		return row, &Wrong{err.Error()}
 	}
 	if strings.ContainsRune(a.Bill, 0) { // a database cannot store it, and the id must not be changed
-		return "", &Wrong{"can be stored only for a bill id without a NUL character"}
+		return row, &Wrong{"can be stored only for a bill id without a NUL character"}
 	}
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
-		return "", &Wrong{"can be stored only for a bill, a member and a merchant of at most 1000 bytes each"}
+		return row, &Wrong{"can be stored only for a bill, a member and a merchant of at most 1000 bytes each"}
 	}
-	row := store.Address{
-		Upstream: a.Upstream, Operation: a.Operation,
+	row = store.Address{
+		ID: random()[:store.RandomDigits], Upstream: a.Upstream, Operation: a.Operation,
 		Partner: cmp.Or(a.Partner, partner.Of("")), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
 		Until: r.until(s, a.Expiry), Merchant: a.Merchant,
 	}
@@ -169,12 +192,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}
-	row.ID = r.store.Sealed(row, random()[:store.RandomDigits])
-	id, err := r.store.Bind(ctx, row)
-	if err != nil {
-		return "", err
-	}
-	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
+	return row, nil
 }
 
 // longestName bounds stored names. Documented names have up to 60 characters; an index of PostgreSQL takes about
@@ -224,9 +242,9 @@ func (r *Relay) until(s *settings, expiry string) time.Time {
 }
 
 // Unbind is called after a call with an address from Bind that certainly had no effect: the address is removed,
-// unless another registration has it.
+// unless another registration has it. The id of the address is enough.
 func (r *Relay) Unbind(ctx context.Context, address string) error {
-	return r.store.Unbind(ctx, idOf(address))
+	return r.store.Unbind(ctx, path.Base(address))
 }
 
 // MayHold reports whether a call of a partner may add rows to the store, and whether one has succeeded already. If the

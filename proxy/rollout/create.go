@@ -44,9 +44,10 @@ func (r *Router) create(
 	}
 	done := r.metrics.timed("own")
 	preferred, token := s.Backends[to.backend], rand.Text()[:createDigits]
-	bill, err := r.apply(ctx, at.bill(c), r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
+	bill, address, err := r.store.Begin(ctx, at.bill(c), c.Address,
+		r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
 	done()
-	route := Route{Upstream: bill.Upstream, Reason: to.reason, bill: bill, create: token}
+	route := Route{Upstream: bill.Upstream, Reason: to.reason, Address: address, bill: bill, create: token}
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend accepts such an id: it refuses the create
 		return Route{Upstream: preferred, Reason: to.reason}, nil

@@ -23,10 +23,11 @@ type Call struct {
 	Partner         partner.ID // full; "" if the call names none
 	Member          string
 	Merchant, Bill  string
-	LoggedBill      string    // the bill as the log may show it
-	Until           time.Time // when the bill ends; zero if that is not known
-	Amount          string    // as it can be compared; "" if it is not known
-	Arrived         time.Time // if zero, now
+	LoggedBill      string        // the bill as the log may show it
+	Until           time.Time     // when the bill ends; zero if that is not known
+	Amount          string        // as it can be compared; "" if it is not known
+	Address         store.Address // the callback address of a create, see [store.Store.Begin]; zero without one
+	Arrived         time.Time     // if zero, now
 }
 
 // A ProbeResult is the result of a probe of a backend.
@@ -60,6 +61,8 @@ type Route struct {
 	// ReadBack: the call creates a bill at the new backend, in canary or new, which must be read back, or reads a
 	// bill there, which must be compared if it is paid.
 	ReadBack bool
+	// Address is the id of the call's callback address if it is stored, else "".
+	Address string
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
 
@@ -143,7 +146,11 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		if route.call = c; route.create == "" {
 			continue
 		}
-		if err := r.Ended(ctx, route, Ending{Outcome: ledger.NotSent}); err != nil {
+		err = r.Ended(ctx, route, Ending{Outcome: ledger.NotSent})
+		if route.Address != "" {
+			err = errors.Join(err, r.store.Unbind(ctx, route.Address))
+		}
+		if err != nil {
 			return Route{}, storeUnavailable(err)
 		}
 	}

@@ -36,11 +36,11 @@ const (
 	sealDigits   = 8 // a hash of the others and the upstream
 )
 
-// Sealed makes the id of an address from RandomDigits. If the row is lost, another one with the same shared digits
-// shows what it had.
-func (s *Store) Sealed(a Address, random string) string {
+// Sealed makes the id of an address from RandomDigits, its ID until then. If the row is lost, another one with the same
+// shared digits shows what it had.
+func (s *Store) Sealed(a Address) string {
 	key := s.keys.sealing[0]
-	id := a.shared(key) + random
+	id := a.shared(key) + a.ID
 	return id + keyedHash(key, id, a.Upstream)[:sealDigits]
 }
 
@@ -91,37 +91,11 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 		// The next registration would get this id, and its callbacks would be taken for those of the bill.
 		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
 	}
-	// An end before the creation is not plausible: 0001-01-01 may mean a bill without an end. The next sweep
-	// must not remove the address.
-	over := a.Until
-	if over.Before(a.Created) {
-		over = a.Created
-	}
-	// Without an end, retention counts from now, by the machine's clock or the store's, whichever is ahead.
-	if storeTime := s.Clock(a.Created).StoreTime; a.Until.IsZero() && storeTime.After(over) {
-		over = storeTime
-	}
-	ends := any(over)
-	var registration any
-	key := a.ID
+	insert, key := s.binding(a, 0), a.ID
 	if a.Store != "" {
 		key = a.registration()
-		ends, registration = nil, key
-	}
-	var unproven any
-	if !s.KnownProven(a.Partner) {
-		unproven = a.Partner
 	}
 	const doing = "keeping a callback address"
-	insert := statement{`
-		INSERT INTO billbridge_addresses AS was (
-			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
-				unproven, member, merchant, look)
-		VALUES ($1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16)
-		ON CONFLICT (registration) DO `, []any{
-		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
-		registration, a.Created, a.Until, ends, unproven, storedName(a.Member), storedName(a.Merchant), s.stamp(a.Look),
-	}}
 	bind := func(q tx) string {
 		return value[string](q, insert.text+"UPDATE SET holds = was.holds + 1 RETURNING id", insert.args...)
 	}
@@ -134,6 +108,44 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	return record(ctx, s, &entry{
 		doing: doing, key: []string{"url", key}, statement: statement{insert.text + "NOTHING", insert.args},
 	}, a.ID, bind)
+}
+
+// binding is the statement that stores an address, up to what it does if there is one of the registration. With the
+// version of a bill, it stores nothing unless the bill of the address is stored in it.
+func (s *Store) binding(a Address, version int64) statement {
+	// An end before the creation is not plausible: 0001-01-01 may mean a bill without an end. The next sweep
+	// must not remove the address.
+	over := a.Until
+	if over.Before(a.Created) {
+		over = a.Created
+	}
+	// Without an end, retention counts from now, by the machine's clock or the store's, whichever is ahead.
+	if storeTime := s.Clock(a.Created).StoreTime; a.Until.IsZero() && storeTime.After(over) {
+		over = storeTime
+	}
+	ends := any(over)
+	var registration, unproven any
+	if a.Store != "" {
+		ends, registration = nil, a.registration()
+	}
+	if !s.KnownProven(a.Partner) {
+		unproven = a.Partner
+	}
+	args := []any{
+		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
+		registration, a.Created, a.Until, ends, unproven, storedName(a.Member), storedName(a.Merchant), s.stamp(a.Look),
+	}
+	where := "TRUE"
+	if version != 0 {
+		where = "EXISTS (SELECT 1 FROM billbridge_bills WHERE partner = $4 AND bill = $5 AND version = $17)"
+		args = append(args, version)
+	}
+	return statement{`
+		INSERT INTO billbridge_addresses AS was (
+			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
+				unproven, member, merchant, look)
+		SELECT $1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16
+		WHERE ` + where + " ON CONFLICT (registration) DO ", args}
 }
 
 // Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has

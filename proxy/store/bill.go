@@ -117,6 +117,25 @@ func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
 func (s *Store) Apply(
 	ctx context.Context, known ledger.Bill, events ...ledger.Event,
 ) (ledger.Bill, []ledger.Contradiction, error) {
+	got, err := s.applyAndBind(ctx, known, Address{}, events...)
+	return got.Bill, got.found, err
+}
+
+// Begin is Apply for the begin of a create with a callback address, whose ID has the random digits (see [Store.Sealed]).
+// In the same transaction it stores the address, as Bind does, and returns its id: "" if there is no address, or if the
+// bill is at another upstream than that of the event.
+func (s *Store) Begin(ctx context.Context, known ledger.Bill, a Address, e ledger.Event) (ledger.Bill, string, error) {
+	if a.ID != "" {
+		a.Upstream = e.Upstream
+		a.ID = s.Sealed(a)
+	}
+	got, err := s.applyAndBind(ctx, known, a, e)
+	return got.Bill, got.address, err
+}
+
+func (s *Store) applyAndBind(
+	ctx context.Context, known ledger.Bill, a Address, events ...ledger.Event,
+) (got application, err error) {
 	decides := slices.ContainsFunc(events, ledger.Event.Decides)
 	for _, e := range events {
 		var names []string
@@ -124,7 +143,7 @@ func (s *Store) Apply(
 			names = []string{e.Upstream}
 		}
 		if err := ownable(known.Partner, known.ID, e.At, names...); err != nil {
-			return known, nil, err
+			return application{Bill: known}, err
 		}
 		switch e.What.(type) {
 		case ledger.CreateEnded, ledger.WriteUnknown: // what is lost here, an operator must find out
@@ -134,37 +153,51 @@ func (s *Store) Apply(
 	_, begins := events[0].What.(ledger.CreateBegun)
 	_, looks := events[0].What.(ledger.Found)
 	if looks || !decides && known.Version == 0 { // mostly nothing is new, and then nothing is written
-		var err error
 		if known, err = s.Bill(ctx, known.Partner, known.ID); err != nil {
-			return known, nil, err
+			return application{Bill: known}, err
 		}
 	}
 	fast := s.applied(known, events)
 	if fast.err == nil && (!decides || looks) && fast.Same(known) {
-		return known, fast.found, nil
+		fast.Bill = known
+		return fast, nil
 	}
 	const doing = "recording a bill"
-	var got application
-	var err error
-	slowly := func(q tx) application { return s.apply(q, known, events) }
-	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
-		var store statement
-		if store, err = storing(&fast.Bill, known.Version); err == nil {
-			got, err = record(ctx, s, &entry{
-				doing: doing, key: []string{"bill", string(known.Partner), known.ID}, statement: store,
-			}, fast, slowly)
+	slowly := func(q tx) application {
+		after := s.apply(q, known, events)
+		if binds := s.bound(a, &after); binds.text != "" {
+			q.exec(binds.text, binds.args...)
 		}
+		return after
+	}
+	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
+		n := entry{doing: doing, key: []string{"bill", string(known.Partner), known.ID}}
+		if n.statement, err = storing(&fast.Bill, known.Version); err != nil {
+			return fast, err
+		}
+		n.then = s.bound(a, &fast)
+		got, err = record(ctx, s, &n, fast, slowly)
 	} else {
 		got, err = write(ctx, s, doing, slowly)
 	}
-	return got.Bill, got.found, cmp.Or(err, got.err)
+	return got, cmp.Or(err, got.err)
 }
 
 // An application is a bill after events.
 type application struct {
 	ledger.Bill
-	found []ledger.Contradiction
-	err   error // the first
+	found   []ledger.Contradiction
+	address string // the id of the one that is stored with the bill; "" if none is
+	err     error  // the first
+}
+
+// bound is the statement that stores an address with a bill, if the bill is at the upstream of the address.
+func (s *Store) bound(a Address, with *application) (binds statement) {
+	if a.ID != "" && with.err == nil && with.Upstream == a.Upstream {
+		binds, with.address = s.binding(a, with.Version), a.ID
+		binds.text += "NOTHING"
+	}
+	return binds
 }
 
 // applied applies events to a bill, in memory.
@@ -179,7 +212,7 @@ func (s *Store) applied(b ledger.Bill, events []ledger.Event, restored ...time.T
 	a := application{Bill: b}
 	for _, e := range events {
 		next, found, err := ledger.Next(env, a.Bill, e)
-		a = application{next, append(a.found, found...), cmp.Or(a.err, err)}
+		a = application{Bill: next, found: append(a.found, found...), err: cmp.Or(a.err, err)}
 	}
 	return a
 }
