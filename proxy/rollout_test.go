@@ -149,6 +149,10 @@ success CLIENT read | "C"
 success CLIENT read merchant=another | "W"
 success CLIENT destroy merchant=another
 noSuchBill CLIENT cancel,read,destroy merchant=third
+200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
+success CLIENT read | "C"
+idInUse CLIENT create
+noSuchBill CLIENT destroy merchant=third
 bills 1 1
 listed 0 doubled=true
 listed 1 owner=new

@@ -61,6 +61,7 @@ type Bill struct {
 // A Create is a create that was recorded and has not ended.
 type Create struct {
 	Token    string `json:"token"` // unique among those of the bill
+	Member   string `json:"member,omitzero"`
 	Merchant string `json:"merchant,omitzero"`
 	Amount   string `json:"amount,omitzero"`
 }

@@ -125,7 +125,7 @@ type Dismissed struct {
 }
 
 // Interrupted records the creates that were recorded before At and never completed, because their gateway ended, as
-// writes without an answer.
+// writes without an answer, of each merchant one. Those of the merchant of an owned bill need none: it is there.
 type Interrupted struct {
 	Finding string // that they were not read
 	Next    time.Time

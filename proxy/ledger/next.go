@@ -70,7 +70,7 @@ func (b *Bill) extend(end time.Time, estimated bool) {
 
 func (e CreateBegun) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	until, estimated := env.end(c.At, e.Until)
-	create := Create{e.Token, c.Merchant, e.Amount}
+	create := Create{e.Token, c.Member, c.Merchant, e.Amount}
 	if len(e.Amount) > amountAtMost {
 		create.Amount = ""
 	}
@@ -341,17 +341,24 @@ func (e Dismissed) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 }
 
 func (e Interrupted) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
-	if b.State != Pending || b.Uncertain || len(b.Creates) == 0 || !b.Tried.Before(c.At) ||
-		slices.ContainsFunc(b.Writes, func(w Write) bool {
-			return w.Operation == CreateOperation && !w.At.Before(b.Tried) && !b.OfOther(w.Merchant)
-		}) {
+	if !b.Tried.Before(c.At) {
 		return nil, nil
 	}
-	b.addWrite(Write{
-		Call: Call{At: b.Tried, Operation: CreateOperation, Upstream: b.Upstream, Merchant: b.Merchant},
-		Read: Reading{Finding: e.Finding},
-	})
-	b.plan(env.Stamp(e.Next))
+	for _, create := range b.Creates {
+		if !b.OfOther(create.Merchant) && (b.State != Pending || b.Uncertain) ||
+			slices.ContainsFunc(b.Writes, func(w Write) bool {
+				return w.Operation == CreateOperation && !w.At.Before(b.Tried) && sameMerchant(w.Merchant, create.Merchant)
+			}) {
+			continue
+		}
+		b.addWrite(Write{
+			Call: Call{
+				At: b.Tried, Operation: CreateOperation, Upstream: b.Upstream, Member: create.Member, Merchant: create.Merchant,
+			},
+			Read: Reading{Finding: e.Finding},
+		})
+		b.plan(env.Stamp(e.Next))
+	}
 	return nil, nil
 }
 

@@ -55,7 +55,7 @@ func (r *Router) create(
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
-	case bill.Upstream != preferred && bill.OfOther(c.Merchant):
+	case bill.OfOther(c.Merchant) && (bill.Upstream != preferred || s.alsoAtOther(bill) && !to.probe):
 		owner, err := r.takeBack(ctx, s, c, route)
 		switch {
 		case err != nil:
@@ -63,7 +63,8 @@ func (r *Router) create(
 		case to.reason == byProbe: // the bill of this merchant is there: the backend refuses the create
 			return Route{Upstream: preferred, Reason: byProbe}, nil
 		}
-		at.owner, at.likely = nil, &owner // the bill was not read, or is a new one
+		// The bill was not read, or is a new one.
+		at.owner, at.likely, at.also = nil, &owner, s.alsoAtOther(bill)
 		return r.create(ctx, s, d, at, c, ask)
 	case bill.State == ledger.Owned || len(bill.Creates) > 1 || bill.Upstream != preferred:
 		// The bill had an owner, or another create was faster.

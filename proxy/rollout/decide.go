@@ -31,6 +31,7 @@ type situation struct {
 	likely *evidence.Backend
 	// a row of another merchant is at an upstream that is neither backend: the bill of the call may be there, too
 	elsewhere bool
+	also      bool        // a bill of another merchant than the likely row's is or may be at the other backend
 	known     ledger.Bill // if it was read
 }
 
@@ -83,8 +84,13 @@ func (s situation) create() decision {
 	case s.likely != nil: // the other backend may have the bill
 		d = decision{backend: *s.likely, reason: byOwner}
 	}
-	d.probe = s.probes(d.backend)
+	d.probe = s.also || s.probes(d.backend)
 	return d
+}
+
+// drained reports whether the old backend may be switched off: what only it knows is not looked for.
+func (s situation) drained() bool {
+	return s.position.Stage == StageDrained && s.settled && !s.incomplete()
 }
 
 // other decides where any operation except a create is sent: to the owner, whatever the stage.
@@ -94,8 +100,7 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.position.Stage == StageDrained && s.settled && !s.incomplete() && !s.elsewhere &&
-		(s.likely == nil || *s.likely == evidence.New):
+	case s.drained() && !s.elsewhere && !s.also && (s.likely == nil || *s.likely == evidence.New):
 		return decision{backend: evidence.New, reason: byStage}
 	}
 	return decision{backend: s.byStage().backend, reason: byProbe, probe: true}

@@ -29,7 +29,7 @@ func newMerchants(t *testing.T, stage rollout.Stage, bills map[string]string) (
 		d.now = d.now.Add(time.Second)
 		call := rollout.Call{
 			Operation: operation, Creates: operation == "bill.create", Writes: operation != "bill.read", Partner: someone,
-			Bill: bill, Merchant: merchant,
+			Bill: bill, Member: "a member", Merchant: merchant,
 		}
 		return d.Route(t.Context(), call, func(_ context.Context, upstream string) rollout.ProbeResult {
 			if bills[upstream] == merchant {
@@ -116,7 +116,7 @@ func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
 }
 
 // A row of another merchant decides nothing about a read or a write: both backends are probed, as if there were no row.
-// In drained the old backend is probed only if the row is there. The row stays as it is, or gets a later end.
+// In drained the old backend is probed only if the row is there, and need not answer. The row stays as it is, or gets a later end.
 func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []rollout.Stage{rollout.StageOld, rollout.StageCanary, rollout.StageNew, rollout.StageDrained} {
@@ -154,7 +154,11 @@ func TestRowOfAnotherMerchantLeavesTheOwnerOpen(t *testing.T) {
 					return fmt.Sprint(r.Upstream, r.Reason, r.Answered, r.OnlyIfFound, r.Deniable, len(d.asked), err)
 				}
 				before, _ := proxytest.On(d.store).Owner(t.Context(), someone, id)
-				if got, want := routed(d), routed(free); got != want {
+				got := routed(d)
+				if stage == rollout.StageDrained && owner == "old" && says == [2]rollout.ProbeResult{rollout.Unclear, rollout.Present} {
+					says[0] = rollout.Absent // the old backend may be switched off
+				}
+				if want := routed(free); got != want {
 					t.Errorf("stage %s, row at %s, %s: %s, want %s", stage, owner, id, got, want)
 				}
 				after, err := proxytest.On(d.store).Owner(t.Context(), someone, id)
@@ -438,5 +442,108 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	}
 	if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
 		t.Errorf("a call of another merchant moved its end: %+v, %v", row, err)
+	}
+}
+
+// A create of one merchant stands in the row of a bill of another merchant, and its gateway ends: its outcome is unknown,
+// and only a read with its own merchant finds it out.
+func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	for _, other := range []ledger.Outcome{ledger.Succeeded, ledger.Unknown} {
+		d, route := newMerchants(t, rollout.StageNew, map[string]string{})
+		created, err := route("bill.create", shopB)
+		if err != nil || d.Ended(t.Context(), created, rollout.Ending{Outcome: other, Unknown: other == ledger.Unknown}) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+		if r, err := route("bill.create", shopA); err != nil || r.Upstream != "new" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		unknown := func(of string) (n int) {
+			t.Helper()
+			b, err := d.store.Bill(t.Context(), someone, bill)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range b.Writes {
+				if w.Merchant == of && w.Resolved.IsZero() {
+					n++
+				}
+			}
+			return n
+		}
+		for range 2 { // the second time it is there
+			if err := d.store.Interrupted(t.Context(), d.now, ledger.Interrupted{Finding: rollout.NotAsked, Next: d.now}); err != nil {
+				t.Fatal(err)
+			}
+			if n := unknown(shopA); n != 1 {
+				t.Fatalf("%s: %d creates of the first merchant have an unknown outcome", other, n)
+			}
+		}
+		b, err := d.store.Bill(t.Context(), someone, bill)
+		if w := b.LastWrite(shopA); err != nil || w.Upstream != "new" || w.Member != "a member" || b.Due.IsZero() {
+			t.Errorf("%s: %+v of %+v, %v", other, w, b, err)
+		}
+		for _, row := range []struct {
+			merchant string
+			want     int
+		}{{shopB, 1}, {shopA, 0}} {
+			read := rollout.ReadResult{Result: rollout.Present, State: "W", By: rollout.ByGateway, Merchant: row.merchant}
+			if err := d.RecordProbe(t.Context(), someone, bill, "new", read, d.now); err != nil {
+				t.Fatal(err)
+			}
+			if n := unknown(shopA); n != row.want {
+				t.Errorf("%s: after a read of %s: %d", other, row.merchant, n)
+			}
+		}
+	}
+}
+
+// A call found the bill of one merchant at the old backend, and the row is of another merchant's bill with the id at the
+// new one. Once the partner is drained, calls about the first bill still reach it, and no second one is created. While the
+// old backend does not answer, calls about the other bill work, and so do those of a third merchant that the new backend shows.
+func TestDrainedPartnerBesideARowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{"old": shopA}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	created, err := route("bill.create", shopB)
+	if err != nil || created.Upstream != "new" || d.ended(created, ledger.Succeeded) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	bills["new"] = shopB
+	if r, err := route("bill.read", shopA); err != nil || r.Upstream != "old" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	d.stage(rollout.StageDrained)
+	for _, row := range []struct{ operation, merchant, at, upstream, refusedAs string }{
+		{"bill.read", shopA, "old", "old", ""},
+		{"bill.cancel", shopA, "old", "old", ""},
+		{"bill.create", shopA, "old", "old", ""}, // the backend refuses it
+		{"bill.create", "shop c", "", "new", ""},
+		{"bill.cancel", shopB, "off", "new", ""},
+		{"bill.cancel", shopA, "off", "", "unclear"},
+		{"bill.create", shopA, "off", "", "unclear"},
+		{"bill.cancel", "shop c", "off", "new", ""},
+		{"bill.read", "shop c", "off", "new", ""},
+	} {
+		d.says["old"], bills["old"], bills["new"] = rollout.Absent, row.at, shopB
+		if row.at == "off" {
+			d.says["old"] = rollout.Unclear
+		}
+		if row.merchant == "shop c" && row.at == "off" {
+			bills["new"] = "shop c"
+		}
+		if row.at == "old" {
+			bills["old"] = shopA
+		}
+		r, err := route(row.operation, row.merchant)
+		if r.Upstream != row.upstream || r.Answered || row.refusedAs != "" != refusedFor(err, row.refusedAs) || row.refusedAs == "" && err != nil {
+			t.Errorf("%+v: %+v, %v", row, r, err)
+		}
+		if row.operation == "bill.create" && err == nil {
+			if err := d.ended(r, ledger.Refused); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

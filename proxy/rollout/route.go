@@ -219,7 +219,7 @@ func (r *Router) decide(
 		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(d.restored)):
 			at.owner = &owner
 		default:
-			at.likely = &owner
+			at.likely, at.also = &owner, s.alsoAtOther(bill)
 		}
 	}
 	if c.Creates {
@@ -239,6 +239,9 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		return Route{Upstream: s.Backends[to.backend], Reason: to.reason, bill: at.known}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
+	if at.drained() && found == [2]ProbeResult{Unclear, Present} {
+		found[evidence.Old] = Absent
+	}
 	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe, bill: at.known}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
@@ -393,6 +396,12 @@ func (d *decisions) position(s *Settings, partner partner.ID) Position {
 		return p
 	}
 	return Position{Stage: Stage(s.Config.Default)}
+}
+
+// alsoAtOther reports whether the bill of another merchant is or may be at the other backend than that of the bill.
+func (s *Settings) alsoAtOther(b ledger.Bill) bool {
+	_, ok := s.backend(b.AlsoAt)
+	return ok && b.AlsoAt != b.Upstream
 }
 
 func (s *Settings) backend(upstream string) (evidence.Backend, bool) {

@@ -225,8 +225,8 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 			if p.next = last; !more {
 				last.Partner = beyond("")
 			}
-			for _, row := range list[billRow](q, "SELECT "+billColumns+rows+" AND (partner, bill) <= ($3, $4) AND state = 'pending' "+
-				"ORDER BY partner, bill", from.Partner, from.Bill, last.Partner, last.Bill) {
+			for _, row := range list[billRow](q, "SELECT "+billColumns+rows+" AND (partner, bill) <= ($3, $4) "+
+				"AND (state = 'pending' OR also_at <> '') ORDER BY partner, bill", from.Partner, from.Bill, last.Partner, last.Bill) {
 				p.open = append(p.open, opened(q, row, billRow.bill))
 			}
 			return p
@@ -235,9 +235,6 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 			return err
 		}
 		for _, b := range part.open {
-			if len(b.Creates) == 0 || b.Uncertain {
-				continue
-			}
 			if _, _, err := s.Apply(ctx, b, event); err != nil {
 				return err
 			}
