@@ -163,7 +163,16 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	fresh, ended, err := r.store.Accept(ctx, c, in.s.callbacks.Window)
+	var got store.Accepted
+	var err error
+	if r.contradicted != nil && c.Bill != "" && c.Says != "" {
+		got, err = r.store.AcceptShowing(ctx, c, in.s.callbacks.Window, ledger.Event{
+			Call: ledger.Call{At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant},
+			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
+		})
+	} else {
+		got.Fresh, got.Ended, err = r.store.Accept(ctx, c, in.s.callbacks.Window)
+	}
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
@@ -176,22 +185,19 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	switch {
 	case err != nil:
 		return in.fault(err)
-	case !fresh:
+	case !got.Fresh:
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
-		return nil
+	default:
+		r.superseded(got.Ended)
+		r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
+		r.metrics.passage(a.Upstream, notice)
+		r.Wake()
 	}
-	r.superseded(ended)
-	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
-	r.metrics.passage(a.Upstream, notice)
-	r.Wake()
-	if r.saw != nil && c.Bill != "" && c.Says != "" {
-		err := r.saw(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, ledger.Event{
-			Call: ledger.Call{At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant},
-			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
-		})
-		if err != nil {
-			r.storeLog.Error("the ledger cannot record what a callback shows of a bill", "error", err.Error())
-		}
+	if len(got.Found) > 0 {
+		r.contradicted(got.Bill, got.Found)
+	}
+	if got.Unrecorded != nil {
+		r.storeLog.Error("the ledger cannot record what a callback shows of a bill", "error", got.Unrecorded.Error())
 	}
 	return nil
 }

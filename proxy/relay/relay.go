@@ -48,8 +48,8 @@ type Options struct {
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards partners
 	Now        func() time.Time      // if nil, time.Now
-	// Saw records in the ledger what a callback shows of a bill; nil without a rollout.
-	Saw func(context.Context, ledger.Bill, ledger.Event) error
+	// Contradicted gets what a callback shows against the ledger; nil without a rollout, which has none.
+	Contradicted func(ledger.Bill, []ledger.Contradiction)
 }
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
@@ -60,11 +60,12 @@ type Relay struct {
 	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
 	now       func() time.Time
-	saw       func(context.Context, ledger.Bill, ledger.Event) error // see Options
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due
 	proving   chan struct{} // holds as many as valid keys are recorded at the same time
+
+	contradicted func(ledger.Bill, []ledger.Contradiction) // see Options
 
 	claimWithin time.Duration // the constant, except in tests
 
@@ -91,7 +92,7 @@ func New(c *config.Config, o Options) *Relay {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, saw: o.Saw, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, contradicted: o.Contradicted, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
 		claimWithin: claimWithin,

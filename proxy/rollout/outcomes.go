@@ -120,33 +120,29 @@ func (r *Router) apply(ctx context.Context, known ledger.Bill, events ...ledger.
 	return bill, err
 }
 
-// contradicted applies events to a bill. What they contradict is evidence against the new backend, whoever saw it.
+// contradicted applies events to a bill.
 func (r *Router) contradicted(
 	ctx context.Context, known ledger.Bill, events ...ledger.Event,
 ) (ledger.Bill, []ledger.Contradiction, error) {
 	bill, found, err := r.store.Apply(ctx, known, events...)
+	r.Contradicted(bill, found)
+	return bill, found, err
+}
+
+// Contradicted records what contradicts the ledger: it is evidence against the new backend, whoever saw it.
+func (r *Router) Contradicted(bill ledger.Bill, found []ledger.Contradiction) {
 	for _, c := range found {
 		level := slog.LevelWarn
 		if c.Vanished {
 			level = slog.LevelInfo
 		}
-		r.log.Log(ctx, level, "a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(),
+		r.log.Log(context.Background(), level, "a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(),
 			"bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
 			"request_id", c.Request, "vanished", c.Vanished)
 		if backend, ok := r.current.Load().backend(c.Upstream); ok && backend == evidence.New {
 			r.counts.Add(bill.Partner, ledger.CreateOperation, evidence.Contradicts(bill.ID, c))
 		}
 	}
-	return bill, found, err
-}
-
-// Saw applies an event that shows a bill, for a callback.
-func (r *Router) Saw(ctx context.Context, known ledger.Bill, e ledger.Event) error {
-	_, err := r.apply(ctx, known, e)
-	if errors.Is(err, store.ErrBill) {
-		return nil
-	}
-	return err
 }
 
 // countLook counts a read of a partner that shows a bill of the new backend as the ledger knows it. A paid one counts as

@@ -81,7 +81,7 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		}
 		if s.rollout != nil {
-			o.Saw = s.rollout.Saw
+			o.Contradicted = s.rollout.Contradicted
 		}
 		s.relay = relay.New(c, o)
 	}

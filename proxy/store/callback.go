@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 )
 
@@ -94,8 +95,52 @@ const (
 func (s *Store) Accept(
 	ctx context.Context, c Callback, window time.Duration,
 ) (fresh bool, ended []Supersession, err error) {
+	a, _, err := s.accept(ctx, c, window, statement{})
+	return a.Fresh, a.Ended, err
+}
+
+// An Accepted is what became of a callback, and of its bill.
+type Accepted struct {
+	Fresh      bool
+	Ended      []Supersession
+	Bill       ledger.Bill
+	Found      []ledger.Contradiction
+	Unrecorded error // why the ledger does not have what the callback shows; nil if it has
+}
+
+// AcceptShowing is Accept for a callback that shows a bill. If it is fresh, its event is applied to the bill, nearly always
+// in the same transaction.
+func (s *Store) AcceptShowing(ctx context.Context, c Callback, window time.Duration, e ledger.Event) (Accepted, error) {
+	known, unread := s.Bill(ctx, c.Partner, c.Bill)
+	after := s.applied(known, []ledger.Event{e})
+	same, shows := after.Same(known), statement{}
+	if !same && known.Version != 0 {
+		var err error
+		if shows, err = storing(&after.Bill, known.Version); err != nil {
+			return Accepted{}, err
+		}
+		// What comes again is no second look.
+		shows.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq > 0
+			AND address = $18 AND digest = $19 AND received > $20)`
+		shows.args = append(shows.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
+	}
+	a, recorded, err := s.accept(ctx, c, window, shows)
+	switch {
+	case err != nil:
+	case recorded, a.Fresh && unread == nil && same:
+		a.Bill, a.Found = after.Bill, after.found
+	case a.Fresh:
+		a.Bill, a.Found, a.Unrecorded = s.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, e)
+	}
+	return a, err
+}
+
+// accept is Accept with a statement that changes the bill of the callback, and reports whether it has.
+func (s *Store) accept(
+	ctx context.Context, c Callback, window time.Duration, shows statement,
+) (Accepted, bool, error) {
 	if c.ID == "" || c.Received.IsZero() {
-		return false, nil, errors.New("store: a callback needs an id and the time it was received")
+		return Accepted{}, false, errors.New("store: a callback needs an id and the time it was received")
 	}
 	if c.Next.IsZero() {
 		c.Next = c.Received
@@ -153,22 +198,21 @@ func (s *Store) Accept(
 	// Callbacks of one order must be committed in the order of their numbers, and a statement must see the last one
 	// committed: no two of them may run at once.
 	lock := []string{"order", c.Order}
-	type result struct {
-		fresh bool
-		ended []Supersession
+	key := lock
+	if shows.text != "" {
+		key = []string{"bill", string(c.Partner), c.Bill}
 	}
 	// Nearly always the callback is new, and no other of its bill waits for a further attempt, which supersede could
 	// end.
 	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
 		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
-	kept, err := record(ctx, s, &entry{
-		doing: "keeping a callback", key: lock, locked: true, statement: only, then: look,
-	}, result{fresh: true}, func(q tx) (kept result) {
+	n := entry{doing: "keeping a callback", key: key, lock: lock, first: shows, statement: only, then: look}
+	kept, err := record(ctx, s, &n, Accepted{Fresh: true}, func(q tx) (kept Accepted) {
 		s.lock(q, exclusive, lock...)
-		switch kept.fresh = q.exec(insert.text, insert.args...) == 1; {
-		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
+		switch kept.Fresh = q.exec(insert.text, insert.args...) == 1; {
+		case !kept.Fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
-		case !kept.fresh:
+		case !kept.Fresh:
 			counted := q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
 					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
@@ -183,14 +227,14 @@ func (s *Store) Accept(
 			q.exec(look.text, look.args...)
 		}
 		if c.Bill != "" {
-			kept.ended = supersede(q, c.Order, c.Received, true)
+			kept.Ended = supersede(q, c.Order, c.Received, true)
 		}
-		if len(kept.ended) > 0 {
+		if len(kept.Ended) > 0 {
 			markFirst(q, c.Order, time.Time{})
 		}
 		return kept
 	})
-	return kept.fresh, kept.ended, err
+	return kept, err == nil && n.recorded, err
 }
 
 // noNews is true for a callback after which one with a Later is no news, that is of a merchant.

@@ -165,8 +165,10 @@ type entry struct {
 	doing string // for errors
 	// Batches apply their entries in the order of their keys, so that those of two replicas cannot deadlock. A key
 	// begins with "bill", "order" or "url": its table comes in the order in which AddKey locks them.
-	key    []string
-	locked bool // PostgreSQL takes the lock of the key first
+	key      []string
+	lock     []string  // PostgreSQL takes the lock of this key first; nil for none
+	first    statement // comes first, and counts for itself; may be empty
+	recorded bool      // the first one has changed its row
 	statement
 	then    statement // follows; may be empty
 	applied bool      // the statement has changed its row
@@ -181,7 +183,7 @@ type statement struct {
 // record applies an entry and returns done, or else what a transaction of its own returns.
 func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise func(tx) T) (none T, err error) {
 	// Before it is in a batch, which would fail with it.
-	if err = errors.Join(columnValues(n.args), columnValues(n.then.args)); err == nil {
+	if err = errors.Join(columnValues(n.first.args), columnValues(n.args), columnValues(n.then.args)); err == nil {
 		if err = s.record(ctx, n); err == nil && !n.applied {
 			return write(ctx, s, n.doing, otherwise)
 		}
@@ -195,6 +197,9 @@ func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise fu
 
 // apply applies an entry in a transaction of SQLite.
 func (n *entry) apply(q tx) {
+	if n.first.text != "" {
+		n.recorded = q.exec(n.first.text, n.first.args...) == 1
+	}
 	if n.applied = q.exec(n.text, n.args...) == 1; n.then.text != "" {
 		q.exec(n.then.text, n.then.args...)
 	}

@@ -56,7 +56,7 @@ func (e *postgresEngine) recordBatch(jobs []job) {
 	if pgError(err).SeverityUnlocalized == "ERROR" { // after any other error the entries may be in the ledger
 		err = nil
 		for _, j := range jobs {
-			j.entry.applied = false
+			j.entry.recorded, j.entry.applied = false, false
 		}
 	}
 	for _, j := range jobs {
@@ -87,17 +87,23 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	defer func() { e.guard.slots <- s }()
 	var batch pgx.Batch
 	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
+	for _, j := range jobs {                 // before all rows, so that nobody who has a row waits for a lock
+		if j.entry.lock != nil {
+			batch.Queue(exclusive, number(j.entry.lock))
+		}
+	}
 	for _, j := range jobs {
-		if j.entry.locked {
-			batch.Queue(exclusive, number(j.entry.key))
+		queue := func(s statement, applied *bool) {
+			if s.text != "" {
+				batch.Queue(s.text, s.args...).Exec(func(tag pgconn.CommandTag) error {
+					*applied = tag.RowsAffected() == 1
+					return nil
+				})
+			}
 		}
-		batch.Queue(j.entry.text, j.entry.args...).Exec(func(tag pgconn.CommandTag) error {
-			j.entry.applied = tag.RowsAffected() == 1
-			return nil
-		})
-		if j.entry.then.text != "" {
-			batch.Queue(j.entry.then.text, j.entry.then.args...)
-		}
+		queue(j.entry.first, &j.entry.recorded)
+		queue(j.entry.statement, &j.entry.applied)
+		queue(j.entry.then, new(bool))
 	}
 	conn, err := e.batches.Conn(ctx)
 	if err != nil {
