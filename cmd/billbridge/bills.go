@@ -9,7 +9,7 @@ import (
 )
 
 type billsCommand struct {
-	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
+	List billsList `cmd:"" help:"List bills, or those with a write whose outcome is unknown."`
 	Read billsRead `cmd:"" help:"Read a bill at both backends, and set its owner if you say so; or read the bills of all writes with an unknown outcome."`
 
 	Dismiss billsDismiss `cmd:"" help:"Dismiss the unknown outcomes of a bill, which you know from elsewhere."`
@@ -21,9 +21,9 @@ type billsList struct {
 	Bill    given  `placeholder:"ID" help:"Only the bill with this id."`
 	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
 	Open    bool   `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME" help:"List writes that had no answer, with the result of the last read. unknown: they may have taken effect, and no read has resolved the outcome. unclear: those of them that the gateway's reads of the first hour have not resolved. resolved: a read has resolved the outcome in the last 30 days."`
+	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME" help:"List bills with a write that had no answer, in a line for each such write, with the result of the last read. unknown: it may have taken effect, and no read has resolved the outcome. unclear: those of them that the gateway's reads of the first hour have not resolved. resolved: a read has resolved the outcome in the last 30 days."`
 	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge bills read --assign sets its owner."`
-	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
+	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of bills (${default}), from 1 to 10000."`
 	JSON    bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
@@ -51,7 +51,7 @@ func (c *billsList) Run(ctx context.Context, partner operate.PartnerRef) error {
 		return err
 	}
 	if list.LeftOut > 0 {
-		printf(summary, "Rows that are not shown: %d. To see them, raise --limit, or filter by --partner, --bill or "+
+		printf(summary, "Bills that are not shown: %d. To see them, raise --limit, or filter by --partner, --bill or "+
 			"--owner.\n", list.LeftOut)
 	}
 	return nil

@@ -13,19 +13,19 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A BillFilter selects bills of the ledger, or writes of them.
+// A BillFilter selects bills of the ledger.
 type BillFilter struct {
 	PartnerRef
 	Bill    string `json:"bill,omitzero"`
 	Owner   string `json:"owner,omitzero"`          // old or new
 	Open    bool   `json:"open,omitzero,string"`    // only those that may still be open
-	Outcome string `json:"outcome,omitzero"`        // one of Outcomes: writes that had no answer
+	Outcome string `json:"outcome,omitzero"`        // one of Outcomes
 	Doubled bool   `json:"doubled,omitzero,string"` // bills that both backends have
 	Limit
 }
 
-// Outcomes select writes that had no answer: all whose outcome is unknown, those of them that the reads of the gateway
-// have not resolved, and those whose outcome a read has resolved in the last 30 days.
+// Outcomes select bills with writes that had no answer: whose outcome is unknown, those of them that the reads of the
+// gateway have not resolved, and those whose outcome a read has resolved in the last 30 days.
 var Outcomes = []string{string(store.UnknownBills), string(store.UnclearBills), string(store.ResolvedBills)}
 
 // A BillList is a part of the ledger.
@@ -34,7 +34,7 @@ type BillList struct {
 	LeftOut int        `json:"left_out"` // how many more bills the filter selects, of at most 10,000
 }
 
-// A BillLine is a bill of the ledger, or a write of one.
+// A BillLine is a bill of the ledger, or one of its writes that its list is of.
 type BillLine struct {
 	Who
 	Bill string `json:"bill"`
