@@ -344,20 +344,17 @@ func (e Interrupted) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	if !b.Tried.Before(c.At) {
 		return nil, nil
 	}
-	for _, create := range b.Creates {
-		if !b.OfOther(create.Merchant) && (b.State != Pending || b.Uncertain) ||
-			slices.ContainsFunc(b.Writes, func(w Write) bool {
-				return w.Operation == CreateOperation && !w.At.Before(b.Tried) && sameMerchant(w.Merchant, create.Merchant)
+	for _, of := range b.Creates {
+		if b.OfOther(of.Merchant) || b.State == Pending && !b.Uncertain {
+			w := Write{Read: Reading{Finding: e.Finding}}
+			w.Call = Call{b.Tried, CreateOperation, "", b.Upstream, of.Member, of.Merchant}
+			if !slices.ContainsFunc(b.Writes, func(is Write) bool {
+				return is.Operation == w.Operation && !is.At.Before(w.At) && sameMerchant(is.Merchant, w.Merchant)
 			}) {
-			continue
+				b.addWrite(w)
+				b.plan(env.Stamp(e.Next))
+			}
 		}
-		b.addWrite(Write{
-			Call: Call{
-				At: b.Tried, Operation: CreateOperation, Upstream: b.Upstream, Member: create.Member, Merchant: create.Merchant,
-			},
-			Read: Reading{Finding: e.Finding},
-		})
-		b.plan(env.Stamp(e.Next))
 	}
 	return nil, nil
 }

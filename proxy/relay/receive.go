@@ -167,7 +167,9 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	var err error
 	if r.contradicted != nil && c.Bill != "" && c.Says != "" {
 		got, err = r.store.AcceptShowing(ctx, c, in.s.callbacks.Window, ledger.Event{
-			Call: ledger.Call{At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant},
+			Call: ledger.Call{
+				At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant,
+			},
 			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
 		})
 	} else {

@@ -136,8 +136,8 @@ func (r *Router) Contradicted(bill ledger.Bill, found []ledger.Contradiction) {
 		if c.Vanished {
 			level = slog.LevelInfo
 		}
-		r.log.Log(context.Background(), level, "a backend contradicts what it has shown of a bill", "partner", bill.Partner.Short(),
-			"bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
+		r.log.Log(context.Background(), level, "a backend contradicts what it has shown of a bill",
+			"partner", bill.Partner.Short(), "bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
 			"request_id", c.Request, "vanished", c.Vanished)
 		if backend, ok := r.current.Load().backend(c.Upstream); ok && backend == evidence.New {
 			r.counts.Add(bill.Partner, ledger.CreateOperation, evidence.Contradicts(bill.ID, c))

@@ -226,7 +226,8 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 				last.Partner = beyond("")
 			}
 			for _, row := range list[billRow](q, "SELECT "+billColumns+rows+" AND (partner, bill) <= ($3, $4) "+
-				"AND (state = 'pending' OR also_at <> '') ORDER BY partner, bill", from.Partner, from.Bill, last.Partner, last.Bill) {
+				"AND (state = 'pending' OR also_at <> '') ORDER BY partner, bill", // a create of another merchant sets also_at
+				from.Partner, from.Bill, last.Partner, last.Bill) {
 				p.open = append(p.open, opened(q, row, billRow.bill))
 			}
 			return p

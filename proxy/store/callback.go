@@ -108,8 +108,8 @@ type Accepted struct {
 	Unrecorded error // why the ledger does not have what the callback shows; nil if it has
 }
 
-// AcceptShowing is Accept for a callback that shows a bill. If it is fresh, its event is applied to the bill, nearly always
-// in the same transaction.
+// AcceptShowing is Accept for a callback that shows a bill. If it is fresh, its event is applied to the bill, nearly
+// always in the same transaction.
 func (s *Store) AcceptShowing(ctx context.Context, c Callback, window time.Duration, e ledger.Event) (Accepted, error) {
 	known, unread := s.Bill(ctx, c.Partner, c.Bill)
 	after := s.applied(known, []ledger.Event{e})

@@ -25,8 +25,8 @@ const happeningsMost = 100_000
 
 // Happened returns what has happened since a time, the first first: bills that were found at both upstreams, callbacks
 // that failed and those that are missing; and bills with a write that ended without an answer before unclear, if its
-// outcome is still unknown: the first one of the bill. Of each kind it returns the first of each partner in each hour (UTC). Callbacks of an upstream named
-// without are left out.
+// outcome is still unknown: the first one of the bill. Of each kind it returns the first of each partner in each hour
+// (UTC). Callbacks of an upstream named without are left out.
 func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without string) ([]Happening, error) {
 	type row struct {
 		Happening
