@@ -108,11 +108,34 @@ func TestRowOfAnotherMerchantAtAnotherUpstream(t *testing.T) {
 		}
 		refused("bill.create", shopA)
 		refused("bill.create", shopB)
+		also := newCrossroads(t, rollout.StageNew)
+		if err := also.ownedBeside(t, "third"); err != nil {
+			t.Fatal(err)
+		}
+		also.stage(stage)
+		also.says = d.says
+		cancel := rollout.Call{Operation: "bill.cancel", Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
+		if r, err := also.Route(t.Context(), cancel, also.ask); !refusedFor(err, "other_upstream") {
+			t.Errorf("%s: the cancel of a bill that is known there beside the row: %+v, %v", stage, r, err)
+		}
 		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
 		if err != nil || row.Upstream != "third" || row.Merchant != shopB || row.State != ledger.Owned || row.Open != 0 {
 			t.Errorf("%s: the row is %+v, %v", stage, row, err)
 		}
 	}
+}
+
+// ownedBeside records a bill of shopB at the new backend, and one of shopA with its id at an upstream.
+func (d *crossroads) ownedBeside(t *testing.T, upstream string) error {
+	t.Helper()
+	create, err := proxytest.On(d.store).Own(t.Context(), someone, bill, "new", d.now, time.Time{}, shopB)
+	if err == nil {
+		_, err = proxytest.On(d.store).Complete(t.Context(), create, ledger.Succeeded, d.now)
+	}
+	if err == nil {
+		_, err = proxytest.On(d.store).Found(t.Context(), someone, bill, upstream, d.now, shopA)
+	}
+	return err
 }
 
 // A row of another merchant decides nothing about a read or a write: both backends are probed, as if there were no row.
@@ -504,15 +527,10 @@ func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
 // old backend does not answer, calls about the other bill work, and so do those of a third merchant that the new backend shows.
 func TestDrainedPartnerBesideARowOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
-	bills := map[string]string{"old": shopA}
+	bills := map[string]string{}
 	d, route := newMerchants(t, rollout.StageNew, bills)
-	created, err := route("bill.create", shopB)
-	if err != nil || created.Upstream != "new" || d.ended(created, ledger.Succeeded) != nil {
-		t.Fatalf("%+v, %v", created, err)
-	}
-	bills["new"] = shopB
-	if r, err := route("bill.read", shopA); err != nil || r.Upstream != "old" {
-		t.Fatalf("%+v, %v", r, err)
+	if err := d.ownedBeside(t, "old"); err != nil {
+		t.Fatal(err)
 	}
 	d.stage(rollout.StageDrained)
 	for _, row := range []struct{ operation, merchant, at, upstream, refusedAs string }{

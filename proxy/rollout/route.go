@@ -220,6 +220,8 @@ func (r *Router) decide(
 			at.owner = &owner
 		default:
 			at.likely, at.also = &owner, s.alsoAtOther(bill)
+			_, here := s.backend(bill.AlsoAt)
+			at.elsewhere = bill.AlsoAt != "" && !here
 		}
 	}
 	if c.Creates {
