@@ -29,7 +29,7 @@ type situation struct {
 	owner    *evidence.Backend // by the ledger; nil if it has none
 	// of a row that does not decide: it was pending before the store was restored from a backup, or has another merchant
 	likely *evidence.Backend
-	// a row of another merchant is at an upstream that is neither backend: the bill of the call may be there, too
+	// by a row of another merchant, the bill of the call may be at an upstream that is neither backend
 	elsewhere bool
 	also      bool        // a bill of another merchant than the likely row's is or may be at the other backend
 	known     ledger.Bill // if it was read
