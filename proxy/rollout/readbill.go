@@ -30,5 +30,6 @@ type BackendBill struct {
 	Amount   string `json:"amount,omitempty"`
 	Code     string `json:"code,omitempty"`
 
-	Shows ledger.Shows `json:"-"` // what can be compared with the ledger
+	Shows    ledger.Shows `json:"-"` // what can be compared with the ledger
+	Callback []byte       `json:"-"` // that reports the state, in the upstream's form
 }

@@ -103,11 +103,19 @@ func newCalls(t *testing.T, url string) *calls {
 		"interrupted": func(s *store.Store, before, next time.Time) error {
 			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
 		},
+		"dueReads": func(s *store.Store, at time.Time) ([]partner.ID, error) {
+			return s.DueReads(ctx, store.Due{Bills: at, Looks: at})
+		},
+		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
+			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
+			return r.Looks, r.Bill.Due, err
+		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
-			b, due, err := s.ClaimRead(ctx, who, at, at)
-			if !due {
+			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at}, at)
+			if r.At.IsZero() {
 				return "none is due", err
 			}
+			b := r.Bill
 			claimed[b.ID] = b
 			w := b.Writes[0]
 			return fmt.Sprintf("%s %s as %q %q", b.ID, w.Operation, w.Member, w.Merchant), err

@@ -8,6 +8,7 @@ import (
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 )
 
 // A claim of a read takes one write of a partner, also if PostgreSQL, by its statistics of a table that was nearly
@@ -27,8 +28,8 @@ func TestClaimOfAReadTakesOneWrite(t *testing.T) {
 		record(n + 1)
 	}
 	for n := range 30 {
-		if _, due, err := s.ClaimRead(t.Context(), id, at, at.Add(time.Second)); err != nil || !due {
-			t.Fatalf("claim %d of 30: %v, %v", n, due, err)
+		if r, err := s.ClaimRead(t.Context(), id, store.Due{Bills: at, Looks: at}, at.Add(time.Second)); err != nil || r.At.IsZero() {
+			t.Fatalf("claim %d of 30: %v, %v", n, r, err)
 		}
 	}
 }
