@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,7 @@ func newCalls(t *testing.T, url string) *calls {
 		},
 		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
 			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
+			slices.SortFunc(r.Looks, func(a, b store.Look) int { return strings.Compare(a.ID, b.ID) })
 			return r.Looks, r.Bill.Due, err
 		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
