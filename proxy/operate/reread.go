@@ -85,16 +85,20 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 			if err != nil && ctx.Err() == nil {
 				o.Logger.Error(readFails, "error", err.Error())
 			}
-			if read {
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Second / time.Duration(o.Config().Limits.Reads)):
-				}
+			if ended[id] = !read; read {
+				o.pause(ctx)
 			}
-			ended[id] = !read
 		}
 	}
 	return nil
+}
+
+// pause is the time between two reads.
+func (o *Operator) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second / time.Duration(o.Config().Limits.Reads)):
+	}
 }
 
 // readNext reads the bill of a partner that has been due for longest, once as of each call that awaits it, and hands on
@@ -116,7 +120,10 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	}
 	type as struct{ upstream, merchant string }
 	shown := map[as]rollout.BackendBill{}
-	for _, c := range r.Bill.Awaits(looks...) {
+	for i, c := range r.Bill.Awaits(looks...) {
+		if i > 0 {
+			o.pause(ctx)
+		}
 		says, err := o.readFor(ctx, r.Bill, c)
 		if err != nil || ctx.Err() != nil {
 			return false, err

@@ -223,8 +223,8 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
 		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
 		for _, row := range list[Look](q, `
-			UPDATE billbridge_addresses SET look = $5 WHERE partner = $3 AND bill = $4 AND bill <> ''
-				AND look > $1 AND look <= $2 RETURNING `+sealedAddress, append(due[:2], id, bill, at.Add(claimLasts))...) {
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $3 AND bill = $4 AND bill <> '' -- by this index
+				AND +look > $1 AND +look <= $2 RETURNING `+sealedAddress, append(due[:2], id, bill, at.Add(claimLasts))...) {
 			l, err := s.keys.address(row)
 			if err != nil {
 				q.refuse(err) // the claim stays: others come first
