@@ -14,7 +14,7 @@ func (c *Config) setConstants() {
 
 	// Within the open files and the memory of a small machine. One source address cannot use up the connections.
 	c.Limits.InFlight, c.Limits.Connections, c.Limits.AddressConnections = 10_000, 10_000, 1000
-	c.Limits.Reads = 5                                          // they are load for the backends
+	c.Limits.Reads = 10                                         // they are load for the backends
 	c.Limits.Partner.Burst = max(1, int(c.Limits.Partner.Rate)) // the calls of one second
 
 	// A killed process loses the lines of this time. The buffer holds those of a busy gateway.

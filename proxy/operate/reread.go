@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -67,18 +68,30 @@ func (o *Operator) due() (d store.Due) {
 	return d
 }
 
-// ReadDue makes the reads that are due of the partners whose keys this gateway knows. In each round it reads one bill of
-// each partner, so that one with many does not hold up the others, also not those whose reads become due meanwhile.
+// ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
+// ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
+// not hold up the others, also not those whose reads become due meanwhile.
 func (o *Operator) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
-	for until := time.Now().Add(dueEvery); time.Now().Before(until); {
-		partners, err := o.Store.DueReads(ctx, o.due())
-		partners = slices.DeleteFunc(partners, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
-		if err != nil || len(partners) == 0 {
-			return err
+	for until := time.Now().Add(dueEvery); ; {
+		all := o.due()
+		var partners []partner.ID
+		for _, due := range []store.Due{{Bills: all.Bills}, all} {
+			found, err := o.Store.DueReads(ctx, due)
+			if err != nil {
+				return err
+			}
+			partners = slices.DeleteFunc(found, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
+			if len(partners) > 0 {
+				break
+			}
 		}
+		if len(partners) == 0 {
+			return nil
+		}
+		rand.Shuffle(len(partners), func(i, j int) { partners[i], partners[j] = partners[j], partners[i] }) // may be cut off
 		for _, id := range partners {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || !time.Now().Before(until) {
 				return nil
 			}
 			read, err := o.readNext(ctx, id)
@@ -90,7 +103,6 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // pause is the time between two reads.

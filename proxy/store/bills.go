@@ -170,21 +170,15 @@ var AskedFor = time.UnixMilli(-1).UTC()
 // Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none is.
 type Due struct{ Bills, Looks time.Time }
 
-// due are the arguments of a statement: since and until when looks are due, and until when bills.
-func (s *Store) due(d Due) []any {
-	looks := s.stamp(d.Looks)
-	return []any{looks.Add(-lookLost), looks, s.stamp(d.Bills)}
-}
-
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
 func (s *Store) DueReads(ctx context.Context, d Due) ([]partner.ID, error) {
 	return readAll[partner.ID](ctx, s, "finding reads that are due", `
 		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-			SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $3)
+			SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)
 		OR EXISTS (
 			SELECT 1 FROM billbridge_addresses a
-			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
-		ORDER BY p.partner`, s.due(d)...)
+			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $2 AND a.look <= $3)
+		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
 }
 
 const (
@@ -201,36 +195,36 @@ type Read struct {
 	At    time.Time // of the claim, by the clock that gateways share; zero if no read is due
 }
 
-// ClaimRead returns the bill of a partner whose read has been due for longest, and keeps others from reading it until
-// its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
+// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits, and
+// keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
 func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Time) (Read, error) {
 	at := asStored(s.stamp(now))
 	return write(ctx, s, "claiming a read", func(q tx) (r Read) {
 		s.lock(q, shared, claims) // see betweenClaims
 		s.lock(q, exclusive, "reads", string(id))
-		due := s.due(d)
 		bill, found := find[string](q, `
-			SELECT bill FROM (
-				SELECT * FROM (SELECT bill, due FROM billbridge_bills WHERE partner = $4 AND due <= $3
-					ORDER BY due LIMIT 1) AS b
-				UNION ALL
-				SELECT * FROM (SELECT bill, look FROM billbridge_addresses
-					WHERE partner = $4 AND bill <> '' AND look > $1 AND look <= $2 ORDER BY look LIMIT 1) AS a
-			) AS next ORDER BY due LIMIT 1`, append(due, id)...)
+			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1`, id, s.stamp(d.Bills))
+		until := s.stamp(d.Looks)
+		since := until.Add(-lookLost)
+		if !found {
+			bill, found = find[string](q, `
+				SELECT bill FROM billbridge_addresses WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3
+				ORDER BY look LIMIT 1`, id, since, until)
+		}
 		if !found {
 			return r
 		}
 		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
 		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
 		for _, row := range list[Look](q, `
-			UPDATE billbridge_addresses SET look = $5 WHERE partner = $3 AND bill = $4 AND bill <> '' -- by this index
-				AND +look > $1 AND +look <= $2 RETURNING `+sealedAddress, append(due[:2], id, bill, at.Add(claimLasts))...) {
-			l, err := s.keys.address(row)
-			if err != nil {
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 AND bill <> '' -- by this index
+				AND +look > $3 AND +look <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
+			switch l, err := s.keys.address(row); {
+			case err == nil:
+				r.Looks = append(r.Looks, l)
+			case r.Bill.Due.IsZero():
 				q.refuse(err) // the claim stays: others come first
-				return Read{}
 			}
-			r.Looks = append(r.Looks, l)
 		}
 		return r
 	})
