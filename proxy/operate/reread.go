@@ -29,9 +29,6 @@ const readFails = "a bill that is to be read cannot be read; the gateway tries a
 // callbacks.reconcile says. It sends nothing else to upstreams. Several gateways share the work. A bill of a partner
 // whose key no gateway knows is read when the partner has called.
 func (o *Operator) RunReads(ctx context.Context) {
-	if o.Store == nil || o.ReadBill == nil {
-		return
-	}
 	var interrupted time.Time
 	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
 		if now := o.Now(); o.Rollout != nil && now.Sub(interrupted) >= interruptedEvery {
@@ -74,31 +71,24 @@ func (o *Operator) due() (d store.Due) {
 func (o *Operator) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for until := time.Now().Add(dueEvery); ; {
-		all := o.due()
-		var partners []partner.ID
-		for _, due := range []store.Due{{Bills: all.Bills}, all} {
-			found, err := o.Store.DueReads(ctx, due)
-			if err != nil {
-				return err
-			}
-			partners = slices.DeleteFunc(found, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
-			if len(partners) > 0 {
-				break
-			}
+		due, err := o.Store.DueReads(ctx, o.due())
+		due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return ended[p.ID] || !o.Knows(p.ID) })
+		if slices.ContainsFunc(due, func(p store.DuePartner) bool { return p.Awaited }) {
+			due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return !p.Awaited })
 		}
-		if len(partners) == 0 {
-			return nil
+		if err != nil || len(due) == 0 {
+			return err
 		}
-		rand.Shuffle(len(partners), func(i, j int) { partners[i], partners[j] = partners[j], partners[i] }) // may be cut off
-		for _, id := range partners {
+		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] }) // the time may end within the round
+		for _, p := range due {
 			if ctx.Err() != nil || !time.Now().Before(until) {
 				return nil
 			}
-			read, err := o.readNext(ctx, id)
+			read, err := o.readNext(ctx, p.ID)
 			if err != nil && ctx.Err() == nil {
 				o.Logger.Error(readFails, "error", err.Error())
 			}
-			if ended[id] = !read; read {
+			if ended[p.ID] = !read; read {
 				o.pause(ctx)
 			}
 		}

@@ -170,13 +170,17 @@ var AskedFor = time.UnixMilli(-1).UTC()
 // Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none is.
 type Due struct{ Bills, Looks time.Time }
 
+// A DuePartner has bills whose next read is due.
+type DuePartner struct {
+	ID      partner.ID
+	Awaited bool // the ledger awaits one of the reads
+}
+
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
-func (s *Store) DueReads(ctx context.Context, d Due) ([]partner.ID, error) {
-	return readAll[partner.ID](ctx, s, "finding reads that are due", `
-		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-			SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)
-		OR EXISTS (
-			SELECT 1 FROM billbridge_addresses a
+func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
+	const bill = "EXISTS (SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)"
+	return readAll[DuePartner](ctx, s, "finding reads that are due", "SELECT p.partner, "+bill+
+		" FROM billbridge_proven p WHERE "+bill+` OR EXISTS (SELECT 1 FROM billbridge_addresses a
 			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $2 AND a.look <= $3)
 		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
 }

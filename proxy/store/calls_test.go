@@ -104,8 +104,12 @@ func newCalls(t *testing.T, url string) *calls {
 		"interrupted": func(s *store.Store, before, next time.Time) error {
 			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
 		},
-		"dueReads": func(s *store.Store, at time.Time) ([]partner.ID, error) {
-			return s.DueReads(ctx, store.Due{Bills: at, Looks: at})
+		"dueReads": func(s *store.Store, at time.Time) (due []partner.ID, _ error) {
+			found, err := s.DueReads(ctx, store.Due{Bills: at, Looks: at})
+			for _, p := range found {
+				due = append(due, p.ID)
+			}
+			return due, err
 		},
 		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
 			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
