@@ -321,7 +321,7 @@ success v2 create
 		return !strings.Contains(m.admin("GET", "/rollout/bills?outcome=unknown").body, "not asked")
 	})
 	for _, b := range m.checkListed("outcome=unknown", writes/3).Bills {
-		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || w.NextRead == nil {
+		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || b.NextRead == nil {
 			t.Errorf("%s: %+v", b.Bill, w)
 		}
 	}

@@ -194,7 +194,7 @@ func TestReadsThatFail(t *testing.T) {
 	list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
 	must(t, err)
 	for _, b := range list.Bills {
-		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.Write.NextRead.After(noon.Add(3*time.Minute)) {
+		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.NextRead.After(noon.Add(3*time.Minute)) {
 			t.Errorf("%+v", b.Write)
 		}
 	}
