@@ -74,7 +74,7 @@ func (g *Gateway) Knows(id partner.ID) bool { return g.partners.of(id).Key != ""
 func (g *Gateway) ReadBill(
 	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
 ) (result rollout.BackendBill, used rollout.Credentials) {
-	result.Upstream = upstream
+	result.Upstream, result.Result = upstream, rollout.NotAsked
 	s, p := g.ownRead(&asker, bill)
 	if asker.Key == "" {
 		return result, rollout.Credentials{}

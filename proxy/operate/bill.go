@@ -102,13 +102,11 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	for _, upstream := range o.Rollout.Settings().Backends {
-		says, asked := rollout.BackendBill{}, rollout.Credentials{}
+		says, asked := rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}, rollout.Credentials{}
 		if o.ReadBill != nil {
 			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
 		}
-		if asked.Key == "" {
-			says = rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}
-		} else {
+		if asked.Key != "" {
 			b.ReadAs = &asked
 		}
 		b.Backends = append(b.Backends, says)

@@ -149,13 +149,19 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	return err == nil, err
 }
 
-// readFor reads a bill where a call of it was sent, and records in the ledger what that shows.
+// readFor reads a bill where a call of it was sent, and records in the ledger what that shows. A call that the ledger
+// awaits is read at a backend of the rollout alone: what else resolves it is not known.
 func (o *Operator) readFor(ctx context.Context, b ledger.Bill, c ledger.Call) (says rollout.BackendBill, err error) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	says.Result = rollout.NotAsked
-	asked, sent := rollout.Credentials{}, o.Now()
-	if o.Config().Upstreams.Find(c.Upstream) != nil { // else the config has changed
+	asked, sent, awaited := rollout.Credentials{}, o.Now(), !c.At.IsZero()
+	backend := false // not after a change of the config
+	if o.Rollout != nil {
+		backends := o.Rollout.Settings().Backends
+		backend = slices.Contains(backends[:], c.Upstream)
+	}
+	if backend || !awaited {
 		as := rollout.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
 		says, asked = o.ReadBill(within, c.Upstream, as, b.ID)
 	}
@@ -163,14 +169,14 @@ func (o *Operator) readFor(ctx context.Context, b ledger.Bill, c ledger.Call) (s
 		return says, nil
 	}
 	o.read.WithLabelValues(says.Result).Inc()
-	if o.Rollout == nil {
+	if o.Rollout == nil || !backend && !awaited {
 		return says, nil
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
 	s := resultOf(says)
 	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
-	if awaited := !c.At.IsZero(); awaited {
+	if awaited {
 		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
 			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
 			"upstream", c.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)

@@ -8,7 +8,7 @@ import (
 )
 
 // A ReadBill reads a bill at an upstream as a partner would; its Result is one of ResultTexts. Without a key it uses
-// the key of the partner's first call. If the partner has not called, asked is empty.
+// the key of the partner's first call. If the partner has not called, the bill is NotAsked, and asked is empty.
 type ReadBill func(
 	ctx context.Context, upstream string, as Credentials, bill string,
 ) (says BackendBill, asked Credentials)
