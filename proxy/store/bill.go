@@ -241,6 +241,6 @@ func (s *Store) MoveEnd(ctx context.Context, known ledger.Bill, c ledger.Call, u
 	until = s.end(c.At, until)
 	return errors.Join(err, s.exec(ctx, "recording the end of a bill", `
 		UPDATE billbridge_addresses SET until = $3, ends = $3
-		WHERE partner = $1 AND bill = $2 AND bill <> '' AND coalesce(until, 0) < $3 AND `+ofMerchant("merchant", "$4"),
+		WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3 AND `+ofMerchant("merchant", "$4"),
 		known.Partner, known.ID, until, storedName(c.Merchant)))
 }

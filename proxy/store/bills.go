@@ -221,7 +221,7 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
 		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
 		for _, row := range list[Look](q, `
-			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 AND bill <> '' -- by this index
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index
 				AND +look > $3 AND +look <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
 			switch l, err := s.keys.address(row); {
 			case err == nil:

@@ -49,7 +49,7 @@ CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WH
 -- Bills to read.
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
 -- The addresses of a bill.
-CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill) WHERE bill <> '';
+CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill);
 -- Missing callbacks, for their list and their number.
 CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, upstream) WHERE missing IS NOT NULL;
 
