@@ -60,7 +60,6 @@ type Reconcile struct {
 	After time.Duration `yaml:"-"`
 	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
 	Every time.Duration `yaml:"-"`
-	Rate  int           `yaml:"-"` // the maximum number of these reads per second and gateway
 	// whether a missing callback is made from the read
 	Deliver bool `yaml:"deliver"`
 }

@@ -147,6 +147,7 @@ type Limits struct {
 
 	Partner PartnerLimit `yaml:"partner"`
 
+	Reads    int `yaml:"-"` // of bills, that the gateway makes by itself in a second
 	InFlight int `yaml:"-"` // requests in progress at the same time
 	// open at the same time, of partners and of upstreams that call back
 	Connections int `yaml:"-"`

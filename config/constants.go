@@ -14,6 +14,7 @@ func (c *Config) setConstants() {
 
 	// Within the open files and the memory of a small machine. One source address cannot use up the connections.
 	c.Limits.InFlight, c.Limits.Connections, c.Limits.AddressConnections = 10_000, 10_000, 1000
+	c.Limits.Reads = 10                                         // they are load for the backends
 	c.Limits.Partner.Burst = max(1, int(c.Limits.Partner.Rate)) // the calls of one second
 
 	// A killed process loses the lines of this time. The buffer holds those of a busy gateway.
@@ -42,14 +43,13 @@ func (b *Callbacks) setConstants() {
 	b.KeepBodies = 7 * 24 * time.Hour  // for a replay; a body has personal data
 	b.Retention = 400 * 24 * time.Hour // a bill can be cancelled for a year
 	if b.Reconcile != nil {
-		b.Reconcile.After = 30 * time.Minute                 // two reads this far apart show that a callback is missing
-		b.Reconcile.Every, b.Reconcile.Rate = 6*time.Hour, 5 // reads are load for the backend
+		b.Reconcile.After = 30 * time.Minute // two reads this far apart show that a callback is missing
+		b.Reconcile.Every = 6 * time.Hour    // reads are load for the backend
 	}
 }
 
 func (r *Rollout) setConstants(upstreams Upstreams) {
 	r.ProbeTimeout, r.SendWithin = 3*time.Second, SendWithin // the caller waits for both
-	r.UnknownRate = 5                                        // reads are load for the backend
 	r.Keep = 2 * 365 * 24 * time.Hour                        // a paid bill may be cancelled after its last day
 
 	// Partners' calls need the connections of both upstreams, too. A comparison takes at least 128KiB.

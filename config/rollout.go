@@ -30,9 +30,6 @@ type Rollout struct {
 	// a write that arrived longer ago is not sent, since its caller may have given up
 	SendWithin time.Duration `yaml:"-"`
 
-	// the maximum number of reads of bills of writes with an unknown outcome, per second and gateway
-	UnknownRate int `yaml:"-"`
-
 	Shadow  Shadow  `yaml:"shadow"`
 	Verdict Verdict `yaml:"verdict"`
 

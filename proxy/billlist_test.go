@@ -291,7 +291,7 @@ success v2 destroy
 func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 	t.Parallel()
 	const writes = 48
-	m := newRolloutWith(t, "old", noFront, proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 100 })+"}\nfailures: {explain: 0s")
+	m := newRolloutWith(t, "old", noFront, proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 100 })+"}\nfailures: {explain: 0s")
 	for i := range writes {
 		group := "YNX"[i%3]
 		bill := fmt.Sprintf("TIMEDOUT%c%010d", group, i)
@@ -321,14 +321,14 @@ success v2 create
 		return !strings.Contains(m.admin("GET", "/rollout/bills?outcome=unknown").body, "not asked")
 	})
 	for _, b := range m.checkListed("outcome=unknown", writes/3).Bills {
-		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || w.NextRead == nil {
+		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || b.NextRead == nil {
 			t.Errorf("%s: %+v", b.Bill, w)
 		}
 	}
 	play(m, `
 older 4000s
 listed 16 outcome=unclear
-200 GET /metrics | billbridge_rollout_unknown_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
+200 GET /metrics | billbridge_bill_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
 # An operator has them read at once: 48 creates and the success, 48 reads and 16 more.
 200 POST /rollout/read-all | {"unknown":16,"due":16}
 calls 113 0

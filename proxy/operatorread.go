@@ -6,9 +6,7 @@ import (
 	"sync"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -71,36 +69,25 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 // Knows reports whether the key of a partner is known: it has called since the start.
 func (g *Gateway) Knows(id partner.ID) bool { return g.partners.of(id).Key != "" }
 
-// ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it
+// ReadBill reads a bill at an upstream, not for a call (see rollout.ReadBill). It returns the identity that it
 // used, which is zero if the partner's key is not known.
 func (g *Gateway) ReadBill(
 	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
 ) (result rollout.BackendBill, used rollout.Credentials) {
-	result.Upstream = upstream
+	result.Upstream, result.Result = upstream, rollout.NotAsked
 	s, p := g.ownRead(&asker, bill)
 	if asker.Key == "" {
 		return result, rollout.Credentials{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
-	defer cancel()
+	if r := s.config.Rollout; r != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.ProbeTimeout)
+		defer cancel()
+	}
+	p.callback = s.config.Callbacks != nil
 	found, reply := s.readBill(ctx, p, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
-	result.Shows = reply.shows
+	result.Shows, result.Callback = reply.shows, reply.callback
 	return result, asker
-}
-
-// ReadForCallback reads a bill at the upstream that has a callback address, with the partner's key, which must be
-// known. It is a [relay.ReadBill].
-func (g *Gateway) ReadForCallback(ctx context.Context, a store.Address) relay.Shown {
-	asker := rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant}
-	s, p := g.ownRead(&asker, a.Bill)
-	if asker.Key == "" {
-		return relay.Shown{}
-	}
-	p.callback = true
-	found, reply := s.readBill(ctx, p, a.Upstream)
-	return relay.Shown{
-		State: reply.state, Means: reply.means, Absent: found == rollout.Absent, Callback: reply.callback,
-	}
 }

@@ -53,7 +53,7 @@ const frequentReadsRate = 100
 
 // frequentReads is for other processes: see [proxytest.Tuned].
 var frequentReads = proxytest.Tuned(func(c *config.Config) {
-	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Callbacks.Reconcile.Rate = 64, 3*time.Second, frequentReadsRate
+	c.Callbacks.PerHost, c.Callbacks.Reconcile.Every, c.Limits.Reads = 64, 3*time.Second, frequentReadsRate
 	c.Callbacks.Reconcile.After = time.Second
 })
 
@@ -185,7 +185,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s%s], r
 		n, kills, made, len(reads), most, took.Round(100*time.Millisecond))
 }
 
-// expireLooks ends the claims of a killed gateway. In the long form they end by themselves, after up to a minute.
+// expireLooks ends the claims of a killed gateway. In the long form they end by themselves, after up to five minutes.
 func (b *cluster) expireLooks(ctx context.Context, t *testing.T) {
 	t.Helper()
 	file := filepath.Join(b.folder, "bridge.db")
@@ -194,6 +194,6 @@ func (b *cluster) expireLooks(ctx context.Context, t *testing.T) {
 	}
 	db, err := sql.Open("sqlite", file)
 	must(t, err)
-	works(t)(db.ExecContext(ctx, "UPDATE billbridge_addresses SET look = look - 60000 WHERE look IS NOT NULL"))
+	works(t)(db.ExecContext(ctx, "UPDATE billbridge_addresses SET look = look - 300000 WHERE look IS NOT NULL"))
 	must(t, db.Close())
 }

@@ -110,7 +110,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	unknown := list(operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(200)})
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
 	for _, b := range page.Unknown {
-		if at := b.Write.NextRead; at != nil && !at.After(c.Now()) {
+		if at := b.NextRead; at != nil && !at.After(c.Now()) {
 			page.Reading++
 		}
 	}

@@ -110,8 +110,9 @@ func TestMissingCallbacksAreListed(t *testing.T) {
 		works(t)(s.store.Bind(ctx, store.Address{
 			ID: bill, Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/", Created: s.now, Look: s.now,
 		}))
-		l, _, err := s.store.ClaimLook(ctx, partner.Of("one"), s.now)
+		r, err := s.store.ClaimRead(ctx, partner.Of("one"), store.Due{Looks: s.now}, s.now)
 		must(t, err)
+		l := r.Looks[0]
 		l.Shown, l.Since, l.Missing, l.Why = "paid", s.now, s.now, why
 		must(t, s.store.EndLook(ctx, l, time.Time{}))
 	}

@@ -116,7 +116,7 @@ type ReadEnded struct {
 	Next    func(unknownSince, now time.Time) time.Time // the next read; zero: no more
 }
 
-// Claimed keeps others from reading the bill for a time.
+// Claimed keeps others from reading the bill for a time, if it is to be read.
 type Claimed struct{ For time.Duration }
 
 // Dismissed resolves the outcomes of writes because somebody knows them, of one merchant or of all for "".

@@ -179,9 +179,9 @@ func (b *Bill) awaited() (all []Call) {
 	return all
 }
 
-// Awaits are the calls after which the gateway looks at the bill, of each upstream and merchant one.
-func (b *Bill) Awaits() (calls []Call) {
-	for _, c := range b.awaited() {
+// Awaits are the calls after which the gateway looks at the bill, and others, of each upstream and merchant one.
+func (b *Bill) Awaits(others ...Call) (calls []Call) {
+	for _, c := range append(b.awaited(), others...) {
 		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
 			calls = append(calls, c)
 		}

@@ -316,8 +316,10 @@ func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 }
 
 func (e Claimed) apply(_ Env, c Call, b *Bill) ([]Contradiction, error) {
-	b.Reads++
-	b.Due = c.At.Add(e.For)
+	if !b.Due.IsZero() {
+		b.Reads++
+		b.Due = c.At.Add(e.For)
+	}
 	return nil, nil
 }
 

@@ -120,8 +120,9 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 		ID: "address", Upstream: "new", Operation: "bill.create", Partner: id, Bill: phone, Form: "v2", URL: "https://one.example.com/", Created: now, Look: now,
 	})
 	must(t, err)
-	look, _, err := s.ClaimLook(t.Context(), id, now.Add(time.Second))
+	r, err := s.ClaimRead(t.Context(), id, store.Due{Looks: now}, now.Add(time.Second))
 	must(t, err)
+	look := r.Looks[0]
 	look.Shown, look.Missing = "paid", now
 	must(t, s.EndLook(t.Context(), look, now.Add(time.Hour)))
 	_, _, err = s.Accept(t.Context(), store.Callback{

@@ -42,6 +42,9 @@ type LedgerBill struct {
 	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome, or found that the id exists
 	Ends    *time.Time `json:"ends,omitempty"`    // when the bill ends
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
+
+	NextRead *time.Time `json:"next_read,omitempty"` // when the gateway reads it, or when its partner has called
+	Awaits   []string   `json:"awaits,omitempty"`    // the operations whose effect a read is to show
 }
 
 // Read reads a bill at both backends, and records in the ledger what they say.
@@ -99,13 +102,11 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 	}
 	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	for _, upstream := range o.Rollout.Settings().Backends {
-		says, asked := rollout.BackendBill{}, rollout.Credentials{}
+		says, asked := rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}, rollout.Credentials{}
 		if o.ReadBill != nil {
 			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
 		}
-		if asked.Key == "" {
-			says = rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}
-		} else {
+		if asked.Key != "" {
 			b.ReadAs = &asked
 		}
 		b.Backends = append(b.Backends, says)
@@ -117,16 +118,23 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
 	row, err = o.Store.Bill(ctx, b.ID, b.Bill)
 	if row.State != ledger.Unrecorded {
-		b.Ledger = new(ledgerBill(row))
+		b.Ledger = new(o.ledgerBill(row))
 	}
 	return row, err
 }
 
-func ledgerBill(row ledger.Bill) LedgerBill {
-	return LedgerBill{
-		row.Upstream, string(row.State), known(row.Changed),
-		len(row.Creates), row.Uncertain, known(row.Ends), known(row.Ended),
+func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
+	if row.Due.Equal(store.AskedFor) {
+		row.Due = o.Now()
 	}
+	b := LedgerBill{
+		row.Upstream, string(row.State), known(row.Changed),
+		len(row.Creates), row.Uncertain, known(row.Ends), known(row.Ended), known(row.Due), nil,
+	}
+	for _, c := range row.Awaits() {
+		b.Awaits = append(b.Awaits, c.Operation)
+	}
+	return b
 }
 
 func resultOf(says rollout.BackendBill) rollout.ReadResult {

@@ -48,16 +48,14 @@ type UnknownWrite struct {
 	Merchant  string `json:"merchant,omitempty"`
 	Upstream  string `json:"upstream"` // where it was sent, and where the last read was
 	// the id of the call in the access log. None for a create that was interrupted by the end of its gateway
-	Request string     `json:"request,omitempty"`
-	At      time.Time  `json:"at"`
-	Result  string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
-	State   string     `json:"bill_state,omitempty"`
-	Amount  string     `json:"amount,omitempty"`
-	ReadAt  *time.Time `json:"read_at,omitempty"`
-	ReadBy  string     `json:"read_by,omitempty"` // call (of the partner), operator or gateway
-	// how often the gateway has read the bill by itself, and when it does so next; nil if it does not
-	Reads    int        `json:"reads,omitempty"`
-	NextRead *time.Time `json:"next_read,omitempty"`
+	Request  string     `json:"request,omitempty"`
+	At       time.Time  `json:"at"`
+	Result   string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
+	State    string     `json:"bill_state,omitempty"`
+	Amount   string     `json:"amount,omitempty"`
+	ReadAt   *time.Time `json:"read_at,omitempty"`
+	ReadBy   string     `json:"read_by,omitempty"`  // call (of the partner), operator or gateway
+	Reads    int        `json:"reads,omitempty"`    // how often the gateway has read the bill by itself
 	Resolved *time.Time `json:"resolved,omitempty"` // when the last read resolved the outcome; nil if it is unknown
 }
 
@@ -118,7 +116,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.
 
 // linesOf are the lines of a bill in a list: one for each write that the list is of, or else one.
 func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
-	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: ledgerBill(b)}
+	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
 	if list == store.DoubledBills {
 		line.Write = &UnknownWrite{
 			Operation: b.Doubled.Operation, Merchant: b.Doubled.Merchant, Upstream: b.Doubled.Upstream,
@@ -127,9 +125,6 @@ func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine
 	}
 	if list == store.DoubledBills || list == store.AllBills {
 		return []BillLine{line}
-	}
-	if b.Due.Equal(store.AskedFor) {
-		b.Due = o.Now()
 	}
 	for _, w := range slices.Backward(b.Writes) {
 		if w.Resolved.IsZero() == (list == store.ResolvedBills) {
@@ -140,7 +135,7 @@ func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine
 			Operation: w.Operation, Merchant: w.Merchant, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
 			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
-			Reads: b.Reads, NextRead: known(b.Due), Resolved: known(w.Resolved),
+			Reads: b.Reads, Resolved: known(w.Resolved),
 		}
 		lines = append(lines, line)
 	}

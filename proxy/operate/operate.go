@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +29,9 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Options are what an operator works with.
@@ -41,6 +46,7 @@ type Options struct {
 	CompareBill CompareBill
 	Opened      func(upstream string) bool // whether the breaker of an upstream is open; nil for never
 	Tick        func(context.Context)      // updates what the gateway knows of the store; may be nil
+	Registerer  prometheus.Registerer      // if nil, the metrics are not registered
 	Logger      *slog.Logger               // if nil, nothing is logged
 	Now         func() time.Time           // if nil, time.Now
 	Version     string                     // of the program, for reports
@@ -51,6 +57,7 @@ type Operator struct {
 	Options
 	reading   atomic.Pointer[Reading] // the last one
 	comparing sync.Mutex              // held by CompareBills
+	read      *prometheus.CounterVec  // by the gateway itself
 }
 
 // New returns an operator.
@@ -65,6 +72,14 @@ func New(o Options) *Operator {
 		o.Opened = func(string) bool { return false }
 	}
 	made := &Operator{Options: o}
+	made.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "billbridge_bill_reads_total",
+		Help: "Reads that the gateway made by itself, of bills with an unknown outcome or a doubtful state, or whose " +
+			"callback may be lost, by what they showed.",
+	}, []string{"shown"})
+	for _, shown := range append(slices.Collect(maps.Values(rollout.ResultTexts)), rollout.NotAsked) {
+		made.read.WithLabelValues(shown)
+	}
 	var refused error
 	if o.Rollout != nil {
 		refused = o.Rollout.Refused()

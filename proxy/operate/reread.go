@@ -3,12 +3,15 @@ package operate
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 // How often RunReads looks for reads that are due, and records the creates whose gateway ended. With PostgreSQL that
@@ -19,18 +22,16 @@ const (
 	interruptedWithin = 5 * time.Minute
 )
 
-const readFails = "a bill of a write with an unknown outcome cannot be read; the gateway tries again"
+const readFails = "a bill that is to be read cannot be read; the gateway tries again"
 
-// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at the times of
-// [rollout.Settings.NextRead], and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose
-// key no gateway knows is read when the partner has called.
+// RunReads reads bills until ctx ends: those of which the ledger awaits something, at the times of
+// [rollout.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
+// callbacks.reconcile says. It sends nothing else to upstreams. Several gateways share the work. A bill of a partner
+// whose key no gateway knows is read when the partner has called.
 func (o *Operator) RunReads(ctx context.Context) {
-	if o.Store == nil || o.Rollout == nil || o.ReadBill == nil {
-		return
-	}
 	var interrupted time.Time
 	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
-		if now := o.Now(); now.Sub(interrupted) >= interruptedEvery {
+		if now := o.Now(); o.Rollout != nil && now.Sub(interrupted) >= interruptedEvery {
 			interrupted = now
 			err = o.recordInterrupted(ctx)
 		}
@@ -53,91 +54,146 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: rollout.NotAsked, Next: s.NextRead(before, now)})
 }
 
-// ReadDue makes the reads that are due of the partners whose keys this gateway knows. In each round it reads one bill of
-// each partner, so that one with many does not hold up the others, also not those whose reads become due meanwhile.
+// due is until when reads are due.
+func (o *Operator) due() (d store.Due) {
+	if o.Rollout != nil {
+		d.Bills = o.Now()
+	}
+	if c := o.Config().Callbacks; c != nil && c.Reconcile != nil {
+		d.Looks = o.Now()
+	}
+	return d
+}
+
+// ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
+// ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
+// not hold up the others, also not those whose reads become due meanwhile.
 func (o *Operator) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
-	for {
-		partners, err := o.Store.DueReads(ctx, o.Now())
-		partners = slices.DeleteFunc(partners, func(id partner.ID) bool { return ended[id] || !o.Knows(id) })
-		if err != nil || len(partners) == 0 {
+	for until := time.Now().Add(dueEvery); ; {
+		due, err := o.Store.DueReads(ctx, o.due())
+		due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return ended[p.ID] || !o.Knows(p.ID) })
+		if slices.ContainsFunc(due, func(p store.DuePartner) bool { return p.Awaited }) {
+			due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return !p.Awaited })
+		}
+		if err != nil || len(due) == 0 {
 			return err
 		}
-		for _, id := range partners {
-			if ctx.Err() != nil {
+		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] }) // the time may end within the round
+		for _, p := range due {
+			if ctx.Err() != nil || !time.Now().Before(until) {
 				return nil
 			}
-			read, err := o.readNext(ctx, id)
+			read, err := o.readNext(ctx, p.ID)
 			if err != nil && ctx.Err() == nil {
 				o.Logger.Error(readFails, "error", err.Error())
 			}
-			if read {
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Second / time.Duration(o.Rollout.Settings().Config.UnknownRate)):
-				}
+			if ended[p.ID] = !read; read {
+				o.pause(ctx)
 			}
-			ended[id] = !read
 		}
 	}
 }
 
-// readNext reads the bill of a partner that has been due for longest, as of each call that awaits it.
-// read is false if there is none, or after an error.
+// pause is the time between two reads.
+func (o *Operator) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second / time.Duration(o.Config().Limits.Reads)):
+	}
+}
+
+// readNext reads the bill of a partner that has been due for longest, once as of each call that awaits it, and hands on
+// what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a gateway
+// reads it after the claim.
 func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer rollout.Recovered(&err) // read is false then
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	b, due, err := o.Store.ClaimRead(within, id, o.Now(), o.Now())
-	if err != nil || !due {
+	r, err := o.Store.ClaimRead(within, id, o.due(), o.Now())
+	if err != nil || r.At.IsZero() {
 		return false, err
 	}
-	for _, c := range b.Awaits() {
-		if err := o.readAfter(ctx, b, c); err != nil || ctx.Err() != nil { // another gateway reads it after the claim
+	var looks []ledger.Call
+	for _, l := range r.Looks {
+		if relay.MayShow(r.Bill, l) {
+			looks = append(looks, ledger.Call{Upstream: l.Upstream, Member: l.Member, Merchant: l.Merchant})
+		}
+	}
+	type as struct{ upstream, merchant string }
+	shown := map[as]rollout.BackendBill{}
+	for i, c := range r.Bill.Awaits(looks...) {
+		if i > 0 {
+			o.pause(ctx)
+		}
+		says, err := o.readFor(ctx, r.Bill, c)
+		if err != nil || ctx.Err() != nil {
 			return false, err
 		}
+		shown[as{c.Upstream, c.Merchant}] = says
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
-	_, _, err = o.Store.Apply(within, ledger.Bill{Partner: id, ID: b.ID}, ledger.Event{
-		Call: ledger.Call{At: o.Now()}, What: ledger.ReadEnded{Claimed: b.Due, Next: o.Rollout.Settings().NextRead},
-	})
-	return true, err
+	for _, l := range r.Looks {
+		says := shown[as{l.Upstream, l.Merchant}]
+		err = errors.Join(err, o.Relay.Looked(within, l, r.At, relay.Shown{
+			State: says.State, Means: says.Shows.Means, Callback: says.Callback,
+		}))
+	}
+	if o.Rollout != nil && !r.Bill.Due.IsZero() {
+		_, _, failed := o.Store.Apply(within, ledger.Bill{Partner: id, ID: r.Bill.ID}, ledger.Event{
+			Call: ledger.Call{At: o.Now()}, What: ledger.ReadEnded{Claimed: r.Bill.Due, Next: o.Rollout.Settings().NextRead},
+		})
+		err = errors.Join(err, failed)
+	}
+	return err == nil, err
 }
 
-// readAfter reads a bill where a call of it was sent.
-func (o *Operator) readAfter(ctx context.Context, b ledger.Bill, w ledger.Call) error {
+// readFor reads a bill where a call of it was sent, and records in the ledger what that shows. A call that the ledger
+// awaits is read at a backend of the rollout alone: what else resolves it is not known.
+func (o *Operator) readFor(ctx context.Context, b ledger.Bill, c ledger.Call) (says rollout.BackendBill, err error) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	says, asked, sent := rollout.BackendBill{Result: rollout.NotAsked}, rollout.Credentials{}, o.Now()
-	if backends := o.Rollout.Settings().Backends; slices.Contains(backends[:], w.Upstream) { // else the config has changed
-		as := rollout.Credentials{Partner: b.Partner, Member: w.Member, Merchant: w.Merchant}
-		says, asked = o.ReadBill(within, w.Upstream, as, b.ID)
+	says.Result = rollout.NotAsked
+	asked, sent, awaited := rollout.Credentials{}, o.Now(), !c.At.IsZero()
+	backend := false // not after a change of the config
+	if o.Rollout != nil {
+		backends := o.Rollout.Settings().Backends
+		backend = slices.Contains(backends[:], c.Upstream)
+	}
+	if backend || !awaited {
+		as := rollout.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
+		says, asked = o.ReadBill(within, c.Upstream, as, b.ID)
 	}
 	if ctx.Err() != nil {
-		return nil
+		return says, nil
+	}
+	o.read.WithLabelValues(says.Result).Inc()
+	if o.Rollout == nil || !backend && !awaited {
+		return says, nil
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
 	s := resultOf(says)
 	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
-	o.Rollout.CountRead(says.Result)
-	o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
-		"bill", rollout.ShownBill(b.ID), "operation", w.Operation, "request_id", w.Request,
-		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
-	if s.Result == rollout.Present || s.Result == rollout.Absent {
-		owned := b.State != ledger.Released && b.Upstream == w.Upstream
-		return o.recordRead(within, b.Partner, b.ID, w.Upstream, s, owned, sent)
+	if awaited {
+		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
+			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
+			"upstream", c.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	}
-	_, _, err := o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
-		Call: ledger.Call{At: sent, Upstream: w.Upstream, Merchant: w.Merchant},
+	if s.Result == rollout.Present || s.Result == rollout.Absent {
+		owned := b.State != ledger.Released && b.Upstream == c.Upstream
+		return says, o.recordRead(within, b.Partner, b.ID, c.Upstream, s, owned, sent)
+	}
+	_, _, err = o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
+		Call: ledger.Call{At: sent, Upstream: c.Upstream, Merchant: c.Merchant},
 		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
 	})
-	return err
+	return says, err
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
-// UnknownRate bounds the reads. [Operator.Reads] shows how far they are.
+// Limits.Reads bounds the reads. [Operator.Reads] shows how far they are.
 func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
 		return Reads{}, err

@@ -14,7 +14,9 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 // readsAs makes each read of a bill give a result; it returns with whom and where bills were read.
@@ -192,7 +194,7 @@ func TestReadsThatFail(t *testing.T) {
 	list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
 	must(t, err)
 	for _, b := range list.Bills {
-		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.Write.NextRead.After(noon.Add(3*time.Minute)) {
+		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.NextRead.After(noon.Add(3*time.Minute)) {
 			t.Errorf("%+v", b.Write)
 		}
 	}
@@ -201,7 +203,7 @@ func TestReadsThatFail(t *testing.T) {
 // A partner with many due reads does not hold up one whose read becomes due meanwhile.
 func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
 	t.Parallel()
-	d := operatorInMemory(t, separate+proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 100 }))
+	d := operatorInMemory(t, separate+proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 100 }))
 	due := func(key, bill string) {
 		must(t, d.store.Prove(t.Context(), partner.Of(key)))
 		cancel := ledger.Call{Operation: "bill.cancel", Upstream: "legacy", Merchant: "shop", At: noon}
@@ -223,4 +225,44 @@ func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
 	if i := slices.IndexFunc(*reads, func(r string) bool { return strings.HasPrefix(r, "LATE ") }); i < 1 || i > 2 || len(*reads) != 11 {
 		t.Errorf("read as number %d of %d: %q", i, len(*reads), *reads)
 	}
+}
+
+// A bill is read once for all who ask: a write with an unknown outcome, and a callback that may be lost. A read for a
+// callback is seen by the ledger, too.
+func TestOneReadIsForAllWhoAsk(t *testing.T) {
+	t.Parallel()
+	ctx, one := t.Context(), partner.Of("one")
+	d := operatorInMemory(t, separate+"callbacks: {public_url: 'https://bridge.example.com', reconcile: {}}\n")
+	d.Operator.Relay = relay.New(d.Config(), relay.Options{Store: d.store, Now: d.Operator.Now})
+	reads := d.readsAs(rollout.ResultTexts[rollout.Present])
+	read := d.ReadBill
+	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		says, as := read(ctx, upstream, as, bill)
+		says.State, says.Ended, says.Shows.Means = "C", true, "cancelled"
+		return says, as
+	}
+	d.noAnswer("B1", "shop")
+	works(t)(proxytest.On(d.store).Found(ctx, one, "B2", "legacy", noon, "shop"))
+	must(t, d.store.Prove(ctx, partner.Of("two")))
+	for i, bill := range []string{"B1", "B2", "B3"} {
+		works(t)(d.store.Bind(ctx, store.Address{
+			ID: bill, Upstream: "legacy", Operation: "bill.create", Partner: partner.Of([]string{"one", "one", "two"}[i]), Bill: bill, Form: "v2",
+			URL: "https://one.example.com/", Created: noon, Member: "member", Merchant: "shop", Look: noon.Add(-time.Duration(i) * time.Minute),
+		}))
+	}
+	d.later.Store(int64(2 * time.Minute))
+	must(t, d.ReadDue(ctx))
+	slices.Sort((*reads)[1:])
+	for i, read := range *reads { // first the unknown outcome
+		equal(t, read, fmt.Sprintf("B%d at legacy as member/shop after 2m0s", i+1))
+	}
+	equal(t, len(*reads), 3)
+	for _, bill := range []string{"B1", "B2"} {
+		b, err := d.store.Bill(ctx, one, bill)
+		equal(t, b.Unresolved(), 0, bill, err)
+		equal(t, b.Ended, noon.Add(2*time.Minute), bill)
+	}
+	found, err := d.store.ClaimRead(ctx, one, store.Due{Looks: noon.Add(time.Hour * 12)}, noon)
+	must(t, err)
+	equal(t, len(found.Looks), 0, "this backend reports no cancels, so that none is missing")
 }

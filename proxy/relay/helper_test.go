@@ -83,7 +83,8 @@ type testRelay struct {
 	store    *store.Store
 	registry *prometheus.Registry
 	logs     *proxytest.Log
-	operator http.Handler
+	operator *operate.Operator
+	config   *config.Config
 }
 
 func newTestRelay(t testing.TB, s setup) *testRelay {
@@ -98,14 +99,21 @@ func newTestRelay(t testing.TB, s setup) *testRelay {
 func onStore(t testing.TB, s setup, opened *store.Store) *testRelay {
 	t.Helper()
 	st := &testRelay{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
-	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	st.Relay = relay.New(c, relay.Options{
+	var logger *slog.Logger
+	st.config, logger = s.config(t), slog.New(slog.NewJSONHandler(st.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	st.Relay = relay.New(st.config, relay.Options{
 		Store: opened, Registerer: st.registry, Logger: logger, UserAgent: "billbridge/test", Now: s.now,
 	})
 	st.operator = operate.New(operate.Options{
-		Config: func() *config.Config { return c }, Store: opened, Relay: st.Relay, Logger: logger, Now: s.now,
-	}).Handler()
+		Config: func() *config.Config { return st.config }, Store: opened, Relay: st.Relay, Logger: logger, Now: s.now,
+	})
 	return st
+}
+
+// Use replaces the config.
+func (s *testRelay) Use(c *config.Config) {
+	s.config = c
+	s.Relay.Use(c)
 }
 
 // asked is a bill's address of a partner that speaks form.

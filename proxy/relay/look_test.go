@@ -12,11 +12,13 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
 	"github.com/tidwall/gjson"
 )
+
+var oftenRead = proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 1000 })
 
 // A looking is a relay that reads bills, and a partner that answers every callback.
 type looking struct {
@@ -36,8 +38,8 @@ func newLooking(t *testing.T, deliver bool, more string) *looking {
 	l := &looking{clock: clock, state: "W", while: func() {}}
 	l.testRelay = newTestRelay(t, setup{
 		callbacks: fmt.Sprintf(", schedule: [0s], reconcile: {deliver: %v}%s", deliver, more) + tuned(func(c *config.Callbacks) {
-			c.Window, c.Reconcile.Rate = time.Hour, 100
-		}), now: clock.now,
+			c.Window = time.Hour
+		}) + oftenRead, now: clock.now,
 	})
 	l.body = func(state string) string { return notice("v2", key, bill, `,"apprState":"`+state+`"`) }
 	l.Carry(l.partner())
@@ -61,20 +63,22 @@ var means = map[string]string{"W": "unpaid", "F": "paid", "C": "cancelled", "D":
 func (l *looking) after(d time.Duration) {
 	l.t.Helper()
 	l.clock.add(d)
-	l.LookDue(l.t.Context(), func(partner.ID) bool { return true }, func(_ context.Context, a store.Address) relay.Shown {
-		if a.Bill == "OTHER" { // only its callback matters
-			return relay.Shown{}
+	l.operator.Knows = func(partner.ID) bool { return true }
+	l.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, of string) (says rollout.BackendBill, _ rollout.Credentials) {
+		if of == "OTHER" { // only its callback matters
+			return says, as
 		}
 		l.reads++
 		l.while()
-		if a.Bill != bill || a.Member != "m" || a.Merchant != "s" || a.Upstream != "up" {
-			l.t.Errorf("read %+v", a)
+		if of != bill || as.Member != "m" || as.Merchant != "s" || upstream != "up" {
+			l.t.Errorf("read %s at %s as %+v", of, upstream, as)
 		}
-		if l.state == "" {
-			return relay.Shown{Absent: true}
+		if says.State = l.state; l.state != "" {
+			says.Shows.Means, says.Callback = means[l.state], []byte(l.body(l.state))
 		}
-		return relay.Shown{State: l.state, Means: means[l.state], Callback: []byte(l.body(l.state))}
-	})
+		return says, as
+	}
+	must(l.t, l.operator.ReadDue(l.t.Context()))
 	for l.round() > 0 {
 	}
 }
@@ -177,7 +181,6 @@ func TestMadeCallback(t *testing.T) {
 	l.body = func(string) string { return notice("v2", key, bill, values) }
 	l.state = "F"
 	l.after(6 * time.Hour)
-	l.counts("billbridge_callback_reads_total", `{shown="moved"} 1`)
 	l.after(30 * time.Minute)
 	l.after(6 * time.Hour)
 	c := l.only()
@@ -185,7 +188,6 @@ func TestMadeCallback(t *testing.T) {
 	if !c.Made() || c.State != store.Delivered || c.Says != "paid" {
 		t.Errorf("%+v", c)
 	}
-	l.counts("billbridge_callback_reads_total", `{shown="missing"} 1`, `{shown="moved"} 1`, `{shown="unchanged"} 1`)
 	l.counts("billbridge_callbacks_accepted_total")
 	for _, line := range []string{"the callback of a bill is missing", "a callback was made from a read"} {
 		equal(t, strings.Count(l.logs.String(), line), 1, line)
@@ -265,7 +267,6 @@ func TestAddressOfARegistrationIsNotRead(t *testing.T) {
 	l.own("F")
 	l.after(48 * time.Hour)
 	equal(t, l.reads, 0)
-	l.counts("billbridge_callback_reads_total")
 }
 
 // The upstream's own callback comes during the second read: it is delivered, and none is made.
@@ -312,7 +313,6 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
 	l.after(6 * time.Hour)
 	equal(t, l.reads, 0)
-	l.counts("billbridge_callback_reads_total", `{shown="elsewhere"} 1`)
 
 	l = newLooking(t, true, "")
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
@@ -328,6 +328,15 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	}
 	equal(t, l.reads, 1, "its callbacks may be removed soon")
 	equal(t, len(l.stored()), 0)
+
+	l = newLooking(t, false, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
+	l.state = "F"
+	l.after(6 * time.Hour)
+	l.after(30 * time.Minute)
+	equal(t, l.missing(), "paid")
+	l.after(200 * time.Hour)
+	l.own("F")
+	equal(t, l.missing(), "", "the callback came after the last read")
 
 	l = newLooking(t, true, "")
 	ends := asked("v2", "https://partner.example.com/")
@@ -348,7 +357,7 @@ func TestReloadOfReconcile(t *testing.T) {
 	l := newLooking(t, false, "")
 	l.state = "F"
 	l.after(6 * time.Hour)
-	l.Use(setup{callbacks: ", reconcile: {}" + tuned(func(c *config.Callbacks) { c.Reconcile.After, c.Reconcile.Rate = 2*time.Hour, 100 })}.config(t))
+	l.Use(setup{callbacks: ", reconcile: {}" + tuned(func(c *config.Callbacks) { c.Reconcile.After = 2 * time.Hour })}.config(t))
 	l.after(30 * time.Minute)
 	equal(t, l.reads, 2)
 	equal(t, l.missing(), "")

@@ -17,7 +17,6 @@ import (
 type metrics struct {
 	accepted, repeated, delivered, superseded *prometheus.CounterVec
 	attempts, refused, passed, fields         *prometheus.CounterVec
-	looks                                     *prometheus.CounterVec // by what they have shown
 	unclaimed                                 prometheus.Counter
 
 	relay *Relay
@@ -64,13 +63,6 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 		Name: "billbridge_callbacks_claims_failed_total",
 		Help: "Claims of callbacks that are due, and queries for the next one, that failed: the store is slow or down.",
 	})
-	m.looks = promauto.With(to).NewCounterVec(prometheus.CounterOpts{
-		Name: "billbridge_callback_reads_total",
-		Help: "Reads of bills whose callback may be lost (callbacks.reconcile), by what they have shown.",
-	}, []string{"shown"})
-	for _, shown := range looksShow {
-		m.looks.WithLabelValues(shown)
-	}
 	if to != nil {
 		to.MustRegister(m)
 	}

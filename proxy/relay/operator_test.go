@@ -27,7 +27,7 @@ func (s *testRelay) ask(method, target string) *httptest.ResponseRecorder {
 
 func (s *testRelay) asks(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.operator.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	s.operator.Handler().ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
 }
 
@@ -108,7 +108,7 @@ func TestOperatorFailuresAreInTheLastLine(t *testing.T) {
 	t.Parallel()
 	s, _ := operatedRelay(t)
 	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
-	s.operator.ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
+	s.operator.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
 	if want := `{"done":0,"of":2}` + "\n" + `{"done":0,"of":2,"over":true,"error":"store: closed"}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -23,7 +23,7 @@ func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 	second := s.bind(a)
 	equal(t, s.post(first, notice("v2", "new-key", bill)).Code, http.StatusNotFound, "a callback for another partner")
 	w := httptest.NewRecorder()
-	s.operator.ServeHTTP(w, httptest.NewRequest("POST", "/store/keys?by=anna&partner="+hash(key)+"&hash="+hash("new-key"), nil))
+	s.operator.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/store/keys?by=anna&partner="+hash(key)+"&hash="+hash("new-key"), nil))
 	equal(t, w.Code, http.StatusOK)
 	s.accept(first, notice("v2", "new-key", bill))
 	s.accept(second, notice("v2", key, "second"))
@@ -32,7 +32,7 @@ func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 	}
 	for _, name := range []string{key, "new-key"} {
 		w := httptest.NewRecorder()
-		s.operator.ServeHTTP(w, httptest.NewRequest("GET", "/callbacks?partner="+hash(name), nil))
+		s.operator.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/callbacks?partner="+hash(name), nil))
 		equal(t, strings.Count(w.Body.String(), `"id":`), 2)
 	}
 }

@@ -259,7 +259,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 		}
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
-		c.Look = in.s.nextLook(a.Created, c.Received)
+		c.Look = cmp.Or(in.s.nextLook(a.Created, c.Received), c.Received) // of an old bill once more: it is missing no more
 	}
 	return c, notice, nil
 }

@@ -23,7 +23,7 @@ func TestCallbackInAFormThatTheTableDoesNotHave(t *testing.T) {
 		t.Fatal(fresh, err)
 	}
 	w := httptest.NewRecorder()
-	s.operator.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/callbacks/cb_other", nil))
+	s.operator.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/callbacks/cb_other", nil))
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "bill_state") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

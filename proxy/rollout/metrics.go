@@ -21,7 +21,6 @@ type metrics struct {
 	begun              prometheus.Gauge
 	stopped            prometheus.Gauge
 	unknown            *prometheus.GaugeVec
-	reads              *prometheus.CounterVec
 	unrecorded         prometheus.Counter
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
@@ -53,8 +52,6 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		unknown: gauge("unknown_outcomes",
 			"Bills with a write whose outcome is unknown (state unknown), and those of them that the reads of the first "+
 				"hour have not resolved (state unclear).", "state"),
-		reads: counter("unknown_reads_total",
-			"Reads that the gateway made of bills whose write has an unknown outcome, by what they showed.", "shown"),
 		unrecorded: counter("unknown_unrecorded_total",
 			"Writes with an unknown outcome that the ledger could not record: they are in no list.").WithLabelValues(),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
@@ -69,10 +66,6 @@ func newMetrics(to prometheus.Registerer) *metrics {
 	for _, reason := range refusalReasons {
 		m.refused.WithLabelValues(reason)
 	}
-	for _, shown := range ResultTexts {
-		m.reads.WithLabelValues(shown)
-	}
-	m.reads.WithLabelValues(NotAsked)
 	for _, operation := range []string{"owner", "own", "found", "complete", "deny"} {
 		m.ledger.WithLabelValues(operation)
 	}
@@ -100,9 +93,6 @@ func (m *metrics) timed(operation string) func() {
 	began := time.Now()
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
-
-// CountRead counts a read that the gateway made of a bill whose write has an unknown outcome.
-func (r *Router) CountRead(shown string) { r.metrics.reads.WithLabelValues(shown).Inc() }
 
 // SetGauges sets the gauges. Each replica has those of all partners. An error of some leaves no others out.
 func (r *Router) SetGauges(ctx context.Context) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // A ReadBill reads a bill at an upstream as a partner would; its Result is one of ResultTexts. Without a key it uses
-// the key of the partner's first call. If the partner has not called, asked is empty.
+// the key of the partner's first call. If the partner has not called, the bill is NotAsked, and asked is empty.
 type ReadBill func(
 	ctx context.Context, upstream string, as Credentials, bill string,
 ) (says BackendBill, asked Credentials)
@@ -30,5 +30,6 @@ type BackendBill struct {
 	Amount   string `json:"amount,omitempty"`
 	Code     string `json:"code,omitempty"`
 
-	Shows ledger.Shows `json:"-"` // what can be compared with the ledger
+	Shows    ledger.Shows `json:"-"` // what can be compared with the ledger
+	Callback []byte       `json:"-"` // that reports the state, in the upstream's form
 }

@@ -80,8 +80,7 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 	return len(s.endpoints) + 1, accepting
 }
 
-// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of
-// callbacks that may be lost, tells what happens, makes the steps of waves, and advances the store's clock, until ctx
+// startBackground delivers callbacks, follows the changes of the rollout, reads bills that are to be read, tells what happens, makes the steps of waves, and advances the store's clock, until ctx
 // ends. relayDone is closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
@@ -94,11 +93,9 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	storeLoops = new(sync.WaitGroup)
 	if s.rollout != nil {
 		storeLoops.Go(func() { s.rollout.Run(ctx) })
-		storeLoops.Go(func() { s.operator.RunReads(ctx) })
 		storeLoops.Go(func() { s.operator.RunWaves(ctx) })
 	}
 	if s.relay != nil {
-		storeLoops.Go(func() { s.relay.RunLooks(ctx, s.gateway.Knows, s.gateway.ReadForCallback) })
 		events := notify.New(notify.Options{
 			Config: s.gateway.Config, Store: s.store, Relay: s.relay, Rollout: s.rollout,
 			Certificates: s.gateway.EachCertificate, Logger: s.log, Now: time.Now,
@@ -106,6 +103,7 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 		storeLoops.Go(func() { events.Run(ctx) })
 	}
 	if s.store != nil {
+		storeLoops.Go(func() { s.operator.RunReads(ctx) })
 		storeLoops.Go(func() { s.runClock(ctx) })
 		if s.rollout == nil { // which follows the keys, too
 			storeLoops.Go(func() { s.followKeys(ctx) })

@@ -148,6 +148,7 @@ func Listen(
 		CompareBill: s.gateway.CompareBill,
 		Knows:       s.gateway.Knows,
 		Opened:      s.gateway.Opened,
+		Registerer:  s.registry,
 		Logger:      logger,
 		Version:     build.String(),
 		Tick:        func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick

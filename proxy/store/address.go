@@ -26,7 +26,7 @@ type Address struct {
 
 	// The member and the merchant of the call, with which the bill is read; "" if they are not known.
 	Member, Merchant string
-	Look             time.Time // when the bill is read next ([Store.ClaimLook]); zero: not
+	Look             time.Time // when the bill is read next ([Store.ClaimRead]); zero: not
 }
 
 // The digits of a sealed id.
@@ -228,52 +228,8 @@ type Look struct {
 	Why     string    // why no callback was made from the read, in the words of the caller; "" if none was tried
 }
 
-const (
-	// lookLasts is how long a gateway has for a claimed look before another one makes it.
-	lookLasts = time.Minute
-	// lookLost is how long a look can be overdue: bills of the time before looks were made are left out.
-	lookLost = 30 * 24 * time.Hour
-)
-
-// DueLooks returns the partners that have bills whose look is due. Bills of invented keys are never read.
-func (s *Store) DueLooks(ctx context.Context, now time.Time) ([]partner.ID, error) {
-	now = s.stamp(now)
-	return readAll[partner.ID](ctx, s, "finding bills to read", `
-		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-			SELECT 1 FROM billbridge_addresses a
-			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
-		ORDER BY p.partner`, now.Add(-lookLost), now)
-}
-
-// ClaimLook returns the bill of a partner whose look has been due for longest, and keeps others from it until
-// [Store.EndLook], or for lookLasts. at is the time by the clock that gateways share; zero if there is none.
-func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l Look, at time.Time, err error) {
-	now = asStored(s.stamp(now))
-	l, err = write(ctx, s, "claiming a bill to read", func(q tx) (l Look) {
-		s.lock(q, shared, claims) // see betweenClaims
-		row, found := find[Look](q, `
-			UPDATE billbridge_addresses SET look = $4 WHERE id = (
-				SELECT id FROM billbridge_addresses
-				WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver+`
-			) RETURNING `+sealedAddress, id, now.Add(-lookLost), now, now.Add(lookLasts))
-		if !found {
-			return l
-		}
-		l, err := s.keys.address(row)
-		if err != nil {
-			q.refuse(err) // the claim stays: others come first
-			return Look{}
-		}
-		return l
-	})
-	if l.ID != "" {
-		at = now
-	}
-	return l, at, err
-}
-
 // EndLook ends the claim of a look with what it has shown. The next one is at next; never if that is zero. If a
-// callback of the bill was accepted in the meantime, nothing changes. Times are by the clock of ClaimLook.
+// callback of the bill was accepted in the meantime, nothing changes. Times are by the clock of ClaimRead.
 func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 	return s.exec(ctx, "recording what a read showed", `
 		UPDATE billbridge_addresses SET look = $3, shown = $4, since = $5, missing = $6, why = $7

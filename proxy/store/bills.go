@@ -167,34 +167,71 @@ func (s *Store) CountUnknown(
 // AskedFor is the next read of a bill that PlanReads has planned. It is before those that the gateway plans by itself.
 var AskedFor = time.UnixMilli(-1).UTC()
 
-// DueReads returns the partners that have bills whose next read is planned for due or before.
-func (s *Store) DueReads(ctx context.Context, due time.Time) ([]partner.ID, error) {
-	return readAll[partner.ID](ctx, s, "finding reads that are due", `
-		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-			SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)
-		ORDER BY p.partner`, s.stamp(due))
+// Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none is.
+type Due struct{ Bills, Looks time.Time }
+
+// A DuePartner has bills whose next read is due.
+type DuePartner struct {
+	ID      partner.ID
+	Awaited bool // the ledger awaits one of the reads
 }
 
-// claimLasts is how long a gateway has for a claimed read before another one makes it.
-const claimLasts = 5 * time.Minute
+// DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
+func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
+	const bill = "EXISTS (SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)"
+	return readAll[DuePartner](ctx, s, "finding reads that are due", "SELECT p.partner, "+bill+
+		" FROM billbridge_proven p WHERE "+bill+` OR EXISTS (SELECT 1 FROM billbridge_addresses a
+			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $2 AND a.look <= $3)
+		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
+}
 
-// ClaimRead returns the bill of a partner whose read has been due for longest, and keeps others from making this read
-// until its [ledger.ReadEnded], or for claimLasts. found is false if there is none.
-func (s *Store) ClaimRead(
-	ctx context.Context, id partner.ID, due, now time.Time,
-) (b ledger.Bill, found bool, err error) {
-	claimed := ledger.Event{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}
-	b, err = write(ctx, s, "claiming a read", func(q tx) (b ledger.Bill) {
+const (
+	// claimLasts is how long a gateway has for a claimed read before another one makes it.
+	claimLasts = 5 * time.Minute
+	// lookLost is how long a look can be overdue: bills of the time before looks were made are left out.
+	lookLost = 30 * 24 * time.Hour
+)
+
+// A Read is a bill that a gateway reads for all who ask for that.
+type Read struct {
+	Bill  ledger.Bill
+	Looks []Look    // that are due
+	At    time.Time // of the claim, by the clock that gateways share; zero if no read is due
+}
+
+// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits, and
+// keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
+func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Time) (Read, error) {
+	at := asStored(s.stamp(now))
+	return write(ctx, s, "claiming a read", func(q tx) (r Read) {
 		s.lock(q, shared, claims) // see betweenClaims
-		bill, _ := find[string](q, `
-			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1 `+s.passOver,
-			id, s.stamp(due))
-		if bill != "" {
-			b = s.apply(q, ledger.Bill{Partner: id, ID: bill}, []ledger.Event{claimed}).Bill
+		s.lock(q, exclusive, "reads", string(id))
+		bill, found := find[string](q, `
+			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1`, id, s.stamp(d.Bills))
+		until := s.stamp(d.Looks)
+		since := until.Add(-lookLost)
+		if !found {
+			bill, found = find[string](q, `
+				SELECT bill FROM billbridge_addresses WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3
+				ORDER BY look LIMIT 1`, id, since, until)
 		}
-		return b
+		if !found {
+			return r
+		}
+		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
+		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
+		for _, row := range list[Look](q, `
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index
+				AND +look > $3 AND +look <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
+			switch l, err := s.keys.address(row); {
+			case err == nil:
+				r.Looks = append(r.Looks, l)
+			case r.Bill.Due.IsZero():
+				q.refuse(err) // the claim stays: others come first
+			}
+		}
+		return r
 	})
-	return b, b.ID != "", err
 }
 
 // PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of them.

@@ -57,7 +57,7 @@ type Callback struct {
 	Merchant    string    // of the bill, by its Address; "" if it is not known
 
 	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
-	// when the bill is read next ([Store.ClaimLook]); zero: as before.
+	// when the bill is read next ([Store.ClaimRead]); zero: as before.
 	Later   string
 	Outdone string // those of Later after which it is not delivered: all but Says
 	Look    time.Time

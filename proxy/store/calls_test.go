@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,11 +104,24 @@ func newCalls(t *testing.T, url string) *calls {
 		"interrupted": func(s *store.Store, before, next time.Time) error {
 			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
 		},
+		"dueReads": func(s *store.Store, at time.Time) (due []partner.ID, _ error) {
+			found, err := s.DueReads(ctx, store.Due{Bills: at, Looks: at})
+			for _, p := range found {
+				due = append(due, p.ID)
+			}
+			return due, err
+		},
+		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
+			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
+			slices.SortFunc(r.Looks, func(a, b store.Look) int { return strings.Compare(a.ID, b.ID) })
+			return r.Looks, r.Bill.Due, err
+		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
-			b, due, err := s.ClaimRead(ctx, who, at, at)
-			if !due {
+			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at}, at)
+			if r.At.IsZero() {
 				return "none is due", err
 			}
+			b := r.Bill
 			claimed[b.ID] = b
 			w := b.Writes[0]
 			return fmt.Sprintf("%s %s as %q %q", b.ID, w.Operation, w.Member, w.Merchant), err

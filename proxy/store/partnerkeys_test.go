@@ -326,12 +326,8 @@ func open2(t *testing.T, url string, s *store.Store) *store.Store {
 func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error{
-		"ClaimLook": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, _ int) error {
-			_, _, err := s.ClaimLook(t.Context(), id, at)
-			return err
-		},
 		"ClaimRead": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, _ int) error {
-			_, _, err := s.ClaimRead(t.Context(), id, at, at)
+			_, err := s.ClaimRead(t.Context(), id, store.Due{Bills: at, Looks: at}, at)
 			return err
 		},
 		"Dismiss": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {

@@ -38,10 +38,11 @@ func TestUnknownOutcomesOfTwoMerchants(t *testing.T) {
 			return requests
 		}
 		equal(t, requests(false), []string{"other call 2", "shop call 0"})
-		b, due, err := s.ClaimRead(ctx, partnerOne, noon, noon)
-		equal(t, due, true, err)
-		_, due, err = s.ClaimRead(ctx, partnerOne, noon, noon)
-		equal(t, due, false, "a second claim", err)
+		r, err := s.ClaimRead(ctx, partnerOne, store.Due{Bills: noon}, noon)
+		b := r.Bill
+		equal(t, b.ID, "b", err)
+		r, err = s.ClaimRead(ctx, partnerOne, store.Due{Bills: noon}, noon)
+		equal(t, r.Bill.ID, "", "a second claim", err)
 		next := noon.Add(time.Hour)
 		ended := ledger.ReadEnded{Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return next }}
 		b, _, err = s.Apply(ctx, b, ledger.Event{Call: ledger.Call{At: noon}, What: ended})
@@ -53,8 +54,8 @@ func TestUnknownOutcomesOfTwoMerchants(t *testing.T) {
 		equal(t, requests(false), []string{"other call 2"})
 		equal(t, requests(true), []string{"shop call 0"})
 		must(t, s.PlanReads(ctx, partnerOne))
-		_, due, err = s.ClaimRead(ctx, partnerOne, store.AskedFor, noon)
-		equal(t, due, true, err)
+		r, err = s.ClaimRead(ctx, partnerOne, store.Due{Bills: store.AskedFor}, noon)
+		equal(t, r.Bill.ID, "b", err)
 
 		noAnswer(t, s, "b", "bill.cancel", noon.Add(2*time.Minute)) // of shop
 		fails(t, "several merchants")(s.Dismiss(ctx, partnerOne, "b", "", "anna", noon))

@@ -48,6 +48,8 @@ CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
 CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WHERE unproven IS NOT NULL;
 -- Bills to read.
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
+-- The addresses of a bill.
+CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill);
 -- Missing callbacks, for their list and their number.
 CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, upstream) WHERE missing IS NOT NULL;
 
