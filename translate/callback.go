@@ -42,11 +42,11 @@ func (c *Callback) compile() {
 		c.otherForm[from] = c.otherFormPlan(from)
 	}
 	for _, r := range c.operation.rows[callbackMessage] {
-		if r.Default.kind != absent {
+		if r.always.kind != absent {
 			c.constants = append(c.constants, r)
 		}
 	}
-	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
+	anything := &row{Role: noRole, malformed: c.operation.table.invalid} // values are treated like those of a reply
 	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
 }
 
@@ -251,7 +251,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
 	for _, r := range c.constants {
-		if v := lookup(doc, r.Path[form]); r.Path[form] != "" && v.kind != absent && !v.is(r.Default) {
+		if v := lookup(doc, r.Path[form]); r.Path[form] != "" && v.kind != absent && !v.is(r.always) {
 			return false // a message of another kind
 		}
 	}

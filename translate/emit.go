@@ -58,7 +58,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			if refused = c.misfit(p, f, v); refused != nil {
 				return dst, refused
 			}
-		} else if f.Otherwise == "null" {
+		} else if f.Otherwise == "drop" {
 			dst = append(dst[:begin], "null"...)
 			c.report(&c.Report.Dropped, f.report)
 		}
@@ -79,14 +79,14 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	switch {
 	case f.each != nil:
 		reason = why(wantList, v.typeName())
-	case f.Pattern[0] != "" && v.kind != null:
-		reason = why(wantText, f.Pattern[p.from], f.got(v))
+	case f.pattern[0] != "" && v.kind != null:
+		reason = why(wantText, f.pattern[p.from], f.got(v))
 	case f.wants(p.from) != "" && v.kind != null:
 		reason = why(wantNumber, f.got(v))
 	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
 		reason = why("has a value without a counterpart in %v", p.toForm.name)
 	}
-	return &Refusal{f.Malformed, c.at(f.source), reason}
+	return &Refusal{f.malformed, c.at(f.source), reason}
 }
 
 // report adds a path to a list of the report.
@@ -112,7 +112,7 @@ func (c *Call) emitAbsent(
 	switch {
 	case f.class == Defaulted:
 		c.defaulted(f.target)
-		return append(append(comma(dst), key...), f.Default.json...), value{}
+		return append(append(comma(dst), key...), f.always.json...), value{}
 	case f.Absent[p.to].kind != absent && p.from != p.to:
 		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:

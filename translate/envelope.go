@@ -13,7 +13,8 @@ import (
 // An envelope is what a form can have beside the names of code, text and result. An exported field is a key of the
 // form.
 type envelope struct {
-	Codes     string     `is:"text|number"` // the JSON type of codes; "" for text
+	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
+	Numeric   bool       // codes are whole numbers in JSON
 	Flag      *yaml.Node // the field that says whether the call succeeded
 	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
 	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
@@ -62,8 +63,8 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	case f.object != "" && f.flag == "":
 		s.errorf(name, "form %q: a code in an object needs flag: a success has no such object", name.Value)
 	}
-	if f.Codes == "number" && f.OtherCode == "" {
-		s.errorf(value, "codes: number needs other_code: the number for a code that this form does not have")
+	if f.Numeric && f.OtherCode == "" {
+		s.errorf(value, "numeric needs other_code: the number for a code that this form does not have")
 	}
 	for status, code := range s.members(f.Status, "status") {
 		n, err := strconv.Atoi(status.Value)
@@ -88,21 +89,22 @@ func inObject(path string) (object, name string) {
 	return "", path
 }
 
-// readFlag reads a flag: a name, or a name and its two values.
+// readFlag reads a flag: a name, or a name and its values of a success and of a failure.
 func (s *source) readFlag(f *form) {
-	keys := struct {
-		Name             string `is:"a field name" must:"be"`
-		Success, Failure constant
-	}{Success: constant{boolean, "true", "true"}, Failure: constant{boolean, "false", "false"}}
+	f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
 	if f.Flag.Kind == yaml.ScalarNode {
-		keys.Name = s.text(f.Flag, "flag", "a field name")
-	} else if !s.decode(f.Flag, "a flag", &keys) {
+		f.flag = s.text(f.Flag, "flag", "a field name")
 		return
 	}
-	if keys.Success == keys.Failure {
-		s.errorf(f.Flag, "flag: success and failure must have different values")
+	for name, values := range s.members(f.Flag, "flag") {
+		if f.flag = s.text(name, "flag", "a field name"); len(s.items(values, "flag")) == 2 {
+			f.flagIs = [2]constant{s.constant(values.Content[1]), s.constant(values.Content[0])}
+		}
 	}
-	f.flag, f.flagIs = keys.Name, [2]constant{keys.Failure, keys.Success}
+	if len(f.Flag.Content) != 2 || f.flagIs[0] == f.flagIs[1] || len(f.Flag.Content[1].Content) != 2 {
+		s.errorf(f.Flag, "flag must be a name, or a name with its values of a success and of a failure, as in "+
+			"{status: [SUCCESS, ERROR]}")
+	}
 }
 
 // checkEnvelopeCodes checks the codes of a form whose codes are numbers, and those of its other keys.
@@ -124,15 +126,15 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	for _, one := range f.statuses {
 		if codes = append(codes, one.code); one.code != t.success.code[form] && !t.hasCode(form, one.code) {
 			s.errorf(child(node, "status"),
-				"status: the form has no code %q: add it to the catalogue or to a pair", one.code)
+				"status: the form has no code %q: add it to the codes", one.code)
 		}
 	}
 	if f.OtherCode == t.success.code[form] {
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
 	}
 	for _, code := range codes {
-		if f.Codes == "number" && !isWhole(code) {
-			s.errorf(node, "codes: number: the code %q of %s is no whole number", code, f.name)
+		if f.Numeric && !isWhole(code) {
+			s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
 		}
 	}
 	if f.textInside && s.table.success.text == "" {
@@ -164,9 +166,17 @@ func isWhole(text string) bool {
 	return isDigits(digits) && (!negative || digits != "0")
 }
 
+// codeKind is the type of codes in the form.
+func (f *form) codeKind() kind {
+	if f.Numeric {
+		return number
+	}
+	return text
+}
+
 // codeJSON returns a code as the form writes it.
 func (f *form) codeJSON(code string) string {
-	if f.Codes == "number" {
+	if f.Numeric {
 		return code
 	}
 	return string(appendString(nil, code))
@@ -174,7 +184,7 @@ func (f *form) codeJSON(code string) string {
 
 // isCode reports whether a value has the type of a code, and is not empty.
 func (f *form) isCode(v value) bool {
-	if f.Codes == "number" {
+	if f.Numeric {
 		return v.kind == number && isWhole(v.raw)
 	}
 	return v.kind == text && v.raw != `""`
@@ -199,7 +209,7 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 		missing = true
 	case code.kind == text && code.raw == `""`:
 		return "", false, f.Code + " is empty"
-	case f.Codes == "number":
+	case f.Numeric:
 		return "", false, f.Code + " " + wrongType("a whole number", code.typeName())
 	default:
 		return "", false, f.Code + " " + wrongType("text", code.typeName())

@@ -181,7 +181,7 @@ func (x *explainer) describe(l leaf) ExplainedField {
 		if role == noRole && r.equal >= 0 {
 			role = x.call.translation.request.fields[r.equal].Role
 		}
-		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
+		f.Row, f.About, f.Secret = &r.row.source, r.about, r.secret
 		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
 	}
 	if l.entry != nil && l.entry.node == nil {
@@ -282,7 +282,7 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
 	case !slices.Contains(x.Report.Dropped, l.reported(r)):
-		return OutcomeOmitted, "in " + other + " it is always " + r.Default.text
+		return OutcomeOmitted, "in " + other + " it is always " + r.always.text
 	}
 	return OutcomeDropped, other + " has no place for it"
 }

@@ -59,7 +59,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact}
+		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v, p.from)
 		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
@@ -90,7 +90,7 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 	}
 	other, paired := r.Values.find(from, v.text())
 	certain = paired && (other.text == "" || other.kind == null)
-	return certain, !certain && v.text() == "0" && r.digits && !r.Role.ZeroIsAValue
+	return certain, !certain && v.text() == "0" && r.digits && !r.Role.Exact
 }
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
@@ -110,7 +110,7 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
 	text := valueOf(gjson.Parse(json)).text()
-	if r.wants(0) != "" && r.Pattern[0] == "" && isDecimal(text) && strings.Contains(text, ".") {
+	if r.wants(0) != "" && r.pattern[0] == "" && isDecimal(text) && strings.Contains(text, ".") {
 		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 	}
 	return text

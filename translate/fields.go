@@ -34,7 +34,7 @@ type Field struct {
 	// such rule
 	NoValue string
 
-	Otherwise string // "null" or "pass": what becomes of a word without a pair; "" if the row does not say
+	Otherwise string // "drop" or "pass": what becomes of a word without a pair; "" if the row does not say
 
 	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
 }
@@ -100,10 +100,10 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 		}
 		f := Field{
 			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+			Class: r.class, Detail: r.detail(forms[to].digits), About: r.about, Exact: r.exact,
 			Otherwise: r.Otherwise,
 		}
-		if f.Otherwise == "null" && forms[to].digits == text {
+		if f.Otherwise == "drop" && forms[to].digits == text {
 			f.Otherwise = "pass"
 		}
 		if r.state >= 0 {
@@ -116,8 +116,8 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 		if m == callbackMessage {
 			f.Message = string(Request)
 		}
-		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
-			f.Refused, f.Carried = r.LossCode, r.Default.json
+		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
+			f.Refused, f.Carried = r.lossCode, r.always.json
 		}
 		items := len(fields) + 1
 		fields = t.appendFields(append(fields, f), m, mappings(r.items, from, to), from, to)
@@ -146,22 +146,22 @@ func (r *mapping) detail(digits kind) (list Details) {
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
 	switch {
 	case r.class == Defaulted:
-		say("%v", r.Default.json)
+		say("%v", r.always.json)
 	case r.class == Echoed:
-		say("from the request's %v", r.Echo)
-	case r.class == Lossy && (r.Loss == "drop" || r.Echo != ""):
+		say("from the request's %v", r.echoed)
+	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
-	case r.class == Lossy && r.Default.kind != absent:
-		say("only %v can be carried, else refused with %v", r.Default.json, r.LossCode)
+	case r.class == Lossy && r.always.kind != absent:
+		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:
-		say("refused with %v", r.LossCode)
+		say("refused with %v", r.lossCode)
 	}
 	if r.class != Exact {
 		return list
 	}
 	switch {
-	case r.Pattern[0] != "":
-		say("written as %v", r.Pattern[r.to])
+	case r.pattern[0] != "":
+		say("written as %v", r.pattern[r.to])
 	case r.wants(0) != "" && digits == number:
 		say("as a decimal number")
 	case r.wants(0) != "":
@@ -192,7 +192,7 @@ func (r *mapping) detail(digits kind) (list Details) {
 	case from.kind != absent:
 		say("left out if it is %v", from.json)
 	}
-	if r.Otherwise == "null" && digits == number {
+	if r.Otherwise == "drop" && digits == number {
 		say("another word as null")
 	}
 	return list

@@ -2,10 +2,9 @@ package translate
 
 import "go.yaml.in/yaml/v4"
 
-// A pair is one line of `values` or `codes`.
+// A pair is a value, or a code, in both forms.
 type pair struct {
 	Values [2]constant `by:"form" is:"a scalar or null"`
-	Prefer bool
 }
 
 // pairs are the pairs of a row or of the codes. An index finds them, since an overlay can have 100,000 pairs of codes.
@@ -14,8 +13,7 @@ type pairs struct {
 	at   [2]map[string]int // by form and text: the index in list
 }
 
-// find returns the other form's value for a value of form from. If several pairs have the value, it uses the
-// preferred one: the table has exactly one.
+// find returns the other form's value for a value of form from: that of the first pair that has it.
 func (p pairs) find(from int, value string) (constant, bool) {
 	i, ok := p.at[from][value]
 	if !ok {
@@ -24,11 +22,9 @@ func (p pairs) find(from int, value string) (constant, bool) {
 	return p.list[i].Values[1-from], true
 }
 
-// readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer:
-// true.
+// readPairs reads pairs of values.
 func (s *source) readPairs(n *yaml.Node) pairs {
 	p := pairs{at: [2]map[string]int{{}, {}}}
-	var nodes []*yaml.Node
 	for _, item := range s.items(n, "pairs") {
 		var read pair
 		ok := s.decode(item, "a pair", &read)
@@ -38,23 +34,15 @@ func (s *source) readPairs(n *yaml.Node) pairs {
 				ok = false
 			}
 		}
-		if ok {
-			p.list, nodes = append(p.list, read), append(nodes, item)
+		if !ok {
+			continue
 		}
-	}
-	for _, preferred := range []bool{true, false} {
-		for i, read := range p.list {
-			for f, v := range read.Values {
-				switch first, shared := p.at[f][v.text]; {
-				case read.Prefer != preferred:
-				case !shared:
-					p.at[f][v.text] = i
-				case p.list[first].Prefer == preferred:
-					s.errorf(nodes[i], "%s of %s is in several pairs: "+
-						"add prefer: true to the one that is used towards %s", v.json, s.forms[f], s.forms[1-f])
-				}
+		for f, v := range read.Values {
+			if _, shared := p.at[f][v.text]; !shared {
+				p.at[f][v.text] = len(p.list)
 			}
 		}
+		p.list = append(p.list, read)
 	}
 	return p
 }

@@ -15,11 +15,14 @@ import (
 func (s *source) readTable() {
 	t := s.table
 	var keys struct {
-		Forms, Success, Invalid, Unknown, Bounds, Roles, Fields *yaml.Node
-		Failures, Noun, Service                                 *yaml.Node
-		Catalogue, Common, Codes, Operations, Callbacks         *yaml.Node
+		Forms, Roles, Codes, Operations  *yaml.Node `must:"be"`
+		Failures, Nouns, Unknown, Bounds *yaml.Node
+		Shared, Fields, Callbacks        *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
+	if len(s.problems) > 0 {
+		return
+	}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -37,33 +40,33 @@ func (s *source) readTable() {
 	case t.forms[1].name == "":
 		s.errorf(s.root, "forms: a table needs exactly two forms")
 		return
-	case keys.Invalid == nil || keys.Operations == nil:
-		s.errorf(s.root, "a table needs operations, and invalid: the code of refusals whose row names none")
-		return
 	}
-	t.noun, t.service = noun{"대상", "object"}, noun{"서비스", "service"}
-	if keys.Noun != nil {
-		s.decode(keys.Noun, "a noun", &t.noun)
-	}
-	if keys.Service != nil {
-		s.decode(keys.Service, "a noun", &t.service)
+	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
+	for language, words := range s.members(keys.Nouns, "nouns") {
+		if oneOf(s, language, "nouns", "ko", "en"); len(s.items(words, "nouns")) != 2 {
+			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
+			continue
+		}
+		t.nouns[language.Value] = []string{s.str(words.Content[0], "nouns"), s.str(words.Content[1], "nouns")}
 	}
 	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
-	s.readCatalogue(keys.Catalogue)
+	s.readCodes(keys.Codes)
+	if t.invalid = t.CodeThatMeans(Malformed); t.invalid == "" {
+		s.errorf(keys.Codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
+	}
 	t.bounds = "upstream"
 	if keys.Bounds != nil {
 		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
 	}
-	s.readSuccess(keys.Success)
-	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
 	s.readUnknown(keys.Unknown)
-	s.checkMeanings()
-	s.readCodePairs(keys.Codes)
 	for f := range t.forms {
 		if len(s.problems) == 0 {
 			s.checkEnvelopeCodes(f, keys.Forms)
 		}
+	}
+	for name, rows := range s.members(keys.Shared, "shared") {
+		s.members(rows, "shared."+name.Value)
 	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
@@ -76,6 +79,10 @@ func (s *source) readTable() {
 // conversion.
 func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	f := &fieldText{kind: text}
+	if n.Kind == yaml.ScalarNode {
+		f.About = s.str(n, "fields")
+		return f
+	}
 	if s.decode(n, "a field", f); f.Example == nil {
 		return f
 	}
@@ -93,56 +100,58 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 	if r.Secret && r.Public {
 		s.errorf(n, "role %s cannot be secret and public", r.name)
 	}
-	for _, meaning := range r.Means {
-		if strings.ContainsAny(meaning, " \t\n") { // the store joins them
-			s.errorf(child(n, "means"), "means: a meaning must be one word, but is %q", meaning)
-		}
+	if r.Same != "" && r.Many {
+		s.errorf(n, "role %s cannot have many rows and be the same in request and reply", r.name)
 	}
-	var moves []string
 	for _, move := range r.Moves {
 		from, to, ok := strings.Cut(move, " to ")
-		if !ok {
+		if !ok || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
 		if r.next == nil {
 			r.next = map[string][]string{}
 		}
-		r.next[from], moves = append(r.next[from], to), append(moves, from, to)
-	}
-	for key, list := range map[string][]string{"done": r.Done, "moves": moves} {
-		for _, meaning := range list {
-			if !slices.Contains(r.Means, meaning) {
-				hint := DidYouMean(meaning, r.Means)
-				s.errorf(child(n, key), "%s: role %s has no meaning %q%s", key, r.name, meaning, hint)
+		r.next[from] = append(r.next[from], to)
+		for _, meaning := range []string{from, to} {
+			if !slices.Contains(r.means, meaning) {
+				r.means = append(r.means, meaning)
 			}
+		}
+	}
+	for _, meaning := range r.Done {
+		if !slices.Contains(r.means, meaning) {
+			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning, DidYouMean(meaning, r.means))
 		}
 	}
 }
 
-// A noun is a word of the texts for partners, by language.
-type noun struct{ Ko, En string }
-
 func (s *source) readSuccess(n *yaml.Node) {
 	success := &s.table.success
 	var keys struct {
-		Code [2]string
+		Code [2]string `by:"form"`
 		Text constant
 	}
-	if n != nil && !s.decode(n, "success", &keys) {
-		return
+	switch {
+	case n == nil:
+	case n.Kind == yaml.MappingNode:
+		s.decode(n, "success", &keys)
+	default:
+		code := s.str(n, "success")
+		keys.Code = [2]string{code, code}
 	}
 	for f, code := range keys.Code {
 		if other := keys.Code[1-f]; code == "" && s.table.forms[f].object != "" {
 			code = cmp.Or(other, "success") // no reply has it
 		}
-		switch {
-		case code == "":
-			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", s.forms[f])
-		case f == 0: // the catalogue lists the codes of the first form only
-			s.checkCode(child(n, "code"), code)
+		if code == "" {
+			s.errorf(s.root, "codes.success: the code for %s is missing", s.forms[f])
 		}
 		success.code[f], success.codeJSON[f] = code, s.table.forms[f].codeJSON(code)
+	}
+	if code := success.code[0]; code != "" {
+		s.table.catalogue = append(s.table.catalogue, code)
+		s.addMeaning(n, CodeMeaning{Code: code}, catalogued)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -170,17 +179,13 @@ func (s *source) readOwn(n *yaml.Node) {
 // readUnknown reads what happens to fields without a row.
 func (s *source) readUnknown(n *yaml.Node) {
 	keys := struct {
-		Request [2]string `is:"drop|pass|refuse"`
-		Reply   [2]string `is:"drop|pass"`
-	}{[2]string{"refuse", "refuse"}, [2]string{"drop", "drop"}}
+		Request string `is:"drop|pass|refuse"`
+		Reply   string `is:"drop|pass"`
+	}{"refuse", "drop"}
 	if n != nil {
-		if n.Kind != yaml.MappingNode {
-			s.errorf(n, "unknown must be a mapping, as in unknown: {request: drop, reply: pass}")
-			return
-		}
 		s.decode(n, "unknown", &keys)
 	}
-	s.table.unknown = map[Message][2]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
+	s.table.unknown = map[Message]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 
 // checkReferences checks what can be checked only when the whole table has been read.
@@ -230,7 +235,7 @@ func (s *source) checkAllMeanings() {
 		}
 	}
 	for of, r := range first {
-		for _, meaning := range of.Means {
+		for _, meaning := range of.means {
 			if !slices.Contains(has[of], meaning) {
 				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, of.name)
 			}
@@ -268,7 +273,7 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if !s.decode(value, "a form", &f) {
 		return f
 	}
-	if f.Digits == "number" {
+	if f.Numbers == "json" {
 		f.digits = number
 	}
 	if f.Result != "" {

@@ -30,11 +30,11 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method          string    `is:"POST|PUT" must:"be"`
-		Under           [2]string `is:"a field name"` // the object that holds the fields
-		IdentifiedBy    []string  `is:"a role" must:"be"`
-		Answer          [2]string
-		Fields, Request *yaml.Node
+		Method       string    `is:"POST|PUT" must:"be"`
+		Under        [2]string `is:"a field name"` // the object that holds the fields
+		IdentifiedBy []string  `is:"a role" must:"be"`
+		Answer       [2]string
+		Request      *yaml.Node `must:"be"`
 	}
 	if !s.decode(n, "a callback", &keys) {
 		return
@@ -49,13 +49,6 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		}
 	}
 	before := len(s.problems)
-	if keys.Fields != nil {
-		keys.Request = s.together[n]
-	}
-	if keys.Request == nil {
-		s.errorf(name, "%s: request is missing; write its rows, "+
-			"or fields: with an operation whose reply has the same fields", name.Value)
-	}
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
@@ -89,7 +82,7 @@ func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
 	switch {
 	case form.flag != "":
 		right, needs = code.is(form.flagIs[1]), ": "+form.flagIs[1].json
-	case form.Codes == "number":
+	case form.Numeric:
 		needs = " with a number"
 	}
 	switch {

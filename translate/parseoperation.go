@@ -15,7 +15,7 @@ type operationKeys struct {
 	Effect         Effect            `must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	NoEnvelope     int               `is:"a form"`
+	Bare           int               `is:"a form"`
 	StateReturns   bool
 	Route          string     `is:"default"`
 	Result         string     `is:"list"`
@@ -24,11 +24,11 @@ type operationKeys struct {
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{NoEnvelope: -1}
+	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.NoEnvelope, sets: k.Sets, list: k.Result != "",
+		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.Bare, sets: k.Sets, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -71,17 +71,14 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		return
 	}
 	if result := s.table.forms[bare].Result; result != "" {
-		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
+		s.errorf(name, "%s: bare cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
 	}
-	showsSuccess := func(r *row) bool {
-		// A secret can be missing.
-		secret := func(asked *row) bool { return asked.Path[0] == r.MustEqualRequest && asked.Role.Secret }
-		equal := r.MustEqualRequest != "" && !slices.ContainsFunc(o.rows[Request], secret)
-		return r.Path[bare] != "" && (equal || r.Means != nil)
+	showsSuccess := func(r *row) bool { // a secret can be missing
+		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, "+
-			"to recognise a success", o.Name, s.forms[bare])
+		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, to recognise a success",
+			o.Name, s.forms[bare])
 	}
 }
 

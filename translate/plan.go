@@ -58,7 +58,7 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
-		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || r.hasPairs() || r.items != nil) &&
+		f.nulls = from != to && (r.as != "" || r.wants(0) != "" || r.hasPairs() || r.items != nil) &&
 			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
 			!slices.ContainsFunc(r.Values.list, pair.hasNull)
 		if len(r.NoValueWhile) > 0 {
@@ -71,9 +71,9 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class = Exact
 		case f.source != "":
 			f.class = Lossy
-		case r.Default.kind != absent:
+		case r.always.kind != absent:
 			f.class, f.report = Defaulted, f.target
-		case r.Echo != "":
+		case r.echoed != "":
 			f.class, f.report = Echoed, f.target
 		}
 		list = append(list, f)
@@ -245,7 +245,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
 	p = &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
-		roles: map[string]int{}, unknown: t.unknown[m][from],
+		roles: map[string]int{}, unknown: t.unknown[m],
 	}
 	p.fields = mappings(rows, from, to)
 	result, p.out = newNode("", m), newNode("", m)
@@ -254,7 +254,7 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 		p.addField(p.out, f.target, slot)
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
-			if f.Role.OneSpelling {
+			if f.Role.Same == "must" {
 				p.spelled = append(p.spelled, slot)
 			}
 		}

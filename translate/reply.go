@@ -136,7 +136,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
 	case ok:
 		json = paired.json
-	case code.kind == text && to.Codes != "number" && to.OtherCode == "":
+	case code.kind == text && !to.Numeric && to.OtherCode == "":
 		json = code.raw
 	default:
 		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
@@ -168,13 +168,13 @@ var unconverted = &row{Role: noRole}
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan, slots []value) {
 	for slot, f := range p.fields {
-		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.Default) {
+		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.always) {
 			c.report(&c.Report.Dropped, f.source)
 		}
 	}
 }
 
-// reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case:
+// reportRepeats reports the fields that repeat the request that differ from the request. The reply passes in any case:
 // no public document says what each backend writes there.
 func (c *Call) reportRepeats() {
 	for _, slot := range c.translation.reply.refers {
@@ -184,14 +184,14 @@ func (c *Call) reportRepeats() {
 	}
 }
 
-// repeatsAnother reports whether the value of a field with repeats_request differs from the request.
+// repeatsAnother reports whether the value of a field that repeats the request differs from the request.
 func (c *Call) repeatsAnother(f *mapping, v value) bool {
 	scalar := v.kind == number || v.kind == text && !v.countsAsAbsent() // the others do not have the documented type
 	return f.repeat >= 0 && scalar && !c.request[f.repeat].countsAsAbsent() && v.text() != c.request[f.repeat].text()
 }
 
 // isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200,
-// the value of the request in every field with must_equal_request that is not secret, and a meaning in every field
+// the value of the request in every field that must equal the request that is not secret, and a meaning in every field
 // with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
@@ -200,31 +200,31 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	}
 	for slot, f := range p.fields {
 		v := c.reply[slot]
-		if f.MustEqualRequest == "" && f.Means == nil || f.source == "" || f.equalsSecret {
+		if !f.must && f.Means == nil || f.source == "" || f.equalsSecret {
 			continue // unequalField compares secrets
 		}
 		if v.countsAsAbsent() || v.kind == composite || f.Means != nil && f.meaning(v, p.from) == "" {
 			return false
 		}
 		missing := f.equal < 0 || c.request[f.equal].countsAsAbsent()
-		if f.MustEqualRequest != "" && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
+		if f.must && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
 			return false
 		}
 	}
 	return true
 }
 
-// hasMustEqualFields reports whether the reply has every field with must_equal_request.
+// hasMustEqualFields reports whether the reply has every field that must equal the request.
 func (c *Call) hasMustEqualFields() bool {
 	for slot, f := range c.translation.reply.fields {
-		if f.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
+		if f.must && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
 			return false
 		}
 	}
 	return true
 }
 
-// unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
+// unequalField returns the path of a field that must equal the request that differs from the request, or "". Then the
 // reply belongs to another call.
 func (c *Call) unequalField() string {
 	for _, slot := range c.translation.reply.refers {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,75 +12,20 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the tree of a table, with its overlays applied, and the table that is read from it. It collects problems,
-// so that one run reports all of them.
+// source is the tree of a table, with its overlays merged into it, and the table that is read from it. It collects
+// problems, so that one run reports all of them.
 type source struct {
 	table        *Table
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
 	file         string
-	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
-	includedIn   map[*yaml.Node][]*yaml.Node // by common rows: the lists that include them
-	layers       map[string][]*yaml.Node     // by callback: its rows, then those of overlays
-	together     map[*yaml.Node]*yaml.Node   // by callback: its rows, with all layers
+	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
-	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
+	codeItems    map[codeKey]*yaml.Node // where codes are listed
 	compared     int                    // the names that were compared for suggestions
 	problems     Problems
-	missingNew   Problems // additions without new: true; they do not keep other mistakes from being found
-}
-
-// load parses the base table, applies the overlays to it and reads the result.
-func load(t *Table) (*source, Problems) {
-	s := &source{
-		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
-		layers: map[string][]*yaml.Node{}, together: map[*yaml.Node]*yaml.Node{},
-		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
-	}
-	for i, file := range t.files {
-		root, err := ParseYAML(file)
-		switch {
-		case err != nil:
-			return nil, err.(Problems)
-		case i == 0:
-			s.root, s.file, s.forms = root, file.Name, names(child(root, "forms"))
-			s.expandAll()
-		default:
-			s.setOverlay(root, file.Name)
-			s.applyOverlay(root)
-		}
-	}
-	s.putTogether()
-	if s.removeCommon(); len(s.problems) == 0 {
-		s.readTable()
-	}
-	fileIndex := func(c RowChange) int {
-		return slices.IndexFunc(t.files, func(f File) bool { return f.Name == c.File })
-	}
-	slices.SortStableFunc(s.changes, func(a, b RowChange) int {
-		return cmp.Or(fileIndex(a)-fileIndex(b), a.Line-b.Line)
-	})
-	// A mistake in common rows is found in every message that includes them.
-	return s, slices.Compact(append(s.problems, s.missingNew...).Sorted())
-}
-
-// setOverlay records that a node and all nodes in it came from an overlay.
-func (s *source) setOverlay(n *yaml.Node, name string) {
-	s.overlayOf[n] = name
-	for _, child := range n.Content {
-		s.setOverlay(child, name)
-	}
-}
-
-// copyOf returns a copy of a node, from the same file.
-func (s *source) copyOf(n *yaml.Node) *yaml.Node {
-	c := *n
-	if name, ok := s.overlayOf[n]; ok {
-		s.overlayOf[&c] = name
-	}
-	return &c
 }
 
 // errorf adds a problem at the position of n.
@@ -164,7 +108,9 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 		}
 		field := v.FieldByIndex(keys[at].index)
 		if keys[at].key == "" {
-			field = field.Index(form)
+			if field = field.Index(form); keys[at].is == "a path" && value.Tag == nullTag { // it has none
+				continue
+			}
 		}
 		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
 	}
@@ -208,7 +154,7 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		if *v = (constant{null, nullText, "null"}); n.Tag != "!!null" || is == "" {
+		if *v = (constant{null, nullText, "null"}); n.Tag != nullTag || is == "" {
 			*v = s.constant(n)
 		}
 	case *pairs:
@@ -315,10 +261,6 @@ func (s *source) form(n *yaml.Node, what string) int {
 
 // unknownKey adds a problem for a key that is not one of the known keys.
 func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
-	if text := overlayKeys[n.Value]; text != "" && what == "a row" {
-		s.errorf(n, text, n.Value)
-		return
-	}
 	var all []string
 	for _, k := range known {
 		if k.key != "" {
@@ -327,17 +269,5 @@ func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 			all = append(all, s.forms...)
 		}
 	}
-	if what == "a row" {
-		all = append(all, slices.Collect(maps.Keys(overlayKeys))...)
-	}
-	hint := DidYouMean(n.Value, all)
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
-}
-
-// overlayKeys are the keys of rows that are used up before rows are read, and what it means if one is still there.
-var overlayKeys = map[string]string{
-	"remove":    "%s is allowed in overlays only, and only as %[1]s: true",
-	newKey:      "%s is allowed in overlays only, and only as %[1]s: true",
-	replacesKey: "%s is allowed in overlays only, and only in a row that changes rows of the table",
-	"common":    "%s: only a request or a reply can include common rows",
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, all))
 }

@@ -25,7 +25,7 @@ func (v value) pairText() string {
 
 // readSpecial checks the keys of the row that make its value special.
 func (s *source) readSpecial(r *row) {
-	r.special = r.Pattern != [2]string{} || r.As == "decimal" || r.Shift != [2]constant{} || r.Absent != [2]constant{} ||
+	r.special = r.pattern != [2]string{} || r.as == "decimal" || r.Shift != [2]constant{} || r.Absent != [2]constant{} ||
 		slices.ContainsFunc(r.Values.list, pair.hasNull)
 	if !r.special {
 		return
@@ -37,25 +37,25 @@ func (s *source) readSpecial(r *row) {
 	if r.plain = &plain; r.onlyForm() >= 0 {
 		s.errorf(r.node, "pattern, as: decimal, shift and absent need a path in both forms")
 	}
-	if n := child(r.node, "pattern"); n != nil {
-		s.readPattern(n, r)
+	if r.pattern != [2]string{} {
+		s.readPattern(r.As, r)
 	}
 	if n := child(r.node, "shift"); n != nil {
 		s.readShift(n, r)
 	}
 	r.digits = r.digits && r.places == [2]int{}
-	moved := r.As == "decimal" || r.places != [2]int{}
+	moved := r.as == "decimal" || r.places != [2]int{}
 	switch {
-	case moved && (r.Min > 0 || r.Max > 0 || r.ExactDigits > 0):
+	case moved && (r.min > 0 || r.max > 0 || r.exactDigits > 0):
 		s.errorf(r.node, "min, max and exact_digits are not allowed with as: decimal or shift")
-	case r.As != "" && r.Pattern[0] != "":
+	case r.as != "" && r.pattern[0] != "":
 		s.errorf(r.node, "pattern and as cannot stand in one row")
 	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
 		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
 	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
 		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
 	}
-	if moved || r.Pattern[0] != "" {
+	if moved || r.pattern[0] != "" {
 		s.checkPairs(r)
 	}
 }
@@ -77,7 +77,7 @@ func (s *source) checkPairs(r *row) {
 // readPattern finds where each digit of one form's pattern is in that of the other.
 func (s *source) readPattern(n *yaml.Node, r *row) {
 	var places [2]map[byte][]int // by letter
-	for f, pattern := range r.Pattern {
+	for f, pattern := range r.pattern {
 		places[f] = map[byte][]int{}
 		for i := range len(pattern) {
 			if c := pattern[i]; strings.IndexByte(digitPlaces, c) >= 0 {
@@ -97,7 +97,7 @@ func (s *source) readPattern(n *yaml.Node, r *row) {
 		}
 	}
 	for to := range r.moves {
-		r.moves[to] = make([]int, len(r.Pattern[to]))
+		r.moves[to] = make([]int, len(r.pattern[to]))
 		for i := range r.moves[to] {
 			r.moves[to][i] = -1
 		}
@@ -126,7 +126,7 @@ func (s *source) readShift(n *yaml.Node, r *row) {
 		}
 		r.places[f], r.places[1-f] = -places, places
 	}
-	if r.Shift[0].kind != absent && r.Shift[1].kind != absent || r.As == "" {
+	if r.Shift[0].kind != absent && r.Shift[1].kind != absent || r.as == "" {
 		s.errorf(n, "shift needs as: digits or as: decimal, and one form, "+
 			"in which the number is greater by powers of ten")
 	}
@@ -171,11 +171,11 @@ func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) 
 	case v.kind == null:
 		_, pairsNull := r.Values.find(1-from, nullText)
 		return append(dst, v.raw...), !pairsNull
-	case r.Pattern[0] != "":
+	case r.pattern[0] != "":
 		if moved, ok := r.move(dst, v, from); ok {
 			return moved, true
 		}
-	case r.As == "decimal" || r.places[from] != 0:
+	case r.as == "decimal" || r.places[from] != 0:
 		if number, ok := r.number(v, from); ok && digits == text {
 			return appendQuoted(dst, number), true
 		} else if ok {
@@ -189,7 +189,7 @@ func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) 
 
 // move appends a text with its digits where the other form's pattern has them.
 func (r *row) move(dst []byte, v value, from int) (out []byte, ok bool) {
-	in, pattern := v.text(), r.Pattern[from]
+	in, pattern := v.text(), r.pattern[from]
 	if v.kind != text || len(in) != len(pattern) {
 		return dst, false
 	}
@@ -205,7 +205,7 @@ func (r *row) move(dst []byte, v value, from int) (out []byte, ok bool) {
 	out = append(dst, '"')
 	for i, at := range r.moves[1-from] {
 		if at < 0 {
-			out = append(out, r.Pattern[1-from][i])
+			out = append(out, r.pattern[1-from][i])
 		} else {
 			out = append(out, in[at])
 		}
@@ -230,7 +230,7 @@ func (r *row) number(v value, from int) (out string, ok bool) {
 	whole, negative := strings.CutPrefix(whole, "-")
 	fraction = strings.TrimRight(fraction, "0")
 	switch {
-	case r.As == "digits" && (negative || places < 0 && fraction != "" || places > 0 && len(fraction) > places):
+	case r.as == "digits" && (negative || places < 0 && fraction != "" || places > 0 && len(fraction) > places):
 		return "", false // in the form with the greater number it is a whole number
 	case places > 0:
 		fraction += strings.Repeat("0", max(0, places-len(fraction)))
@@ -263,9 +263,9 @@ func (r *row) omits(v value, from int) bool {
 // wants returns what a value of the form must be, for an error.
 func (r *row) wants(form int) string {
 	switch {
-	case r.Pattern[0] != "":
-		return "text like " + r.Pattern[form]
-	case r.As == "decimal" || r.places != [2]int{}:
+	case r.pattern[0] != "":
+		return "text like " + r.pattern[form]
+	case r.as == "decimal" || r.places != [2]int{}:
 		return "a decimal number that the other form can hold"
 	}
 	return ""
@@ -274,9 +274,9 @@ func (r *row) wants(form int) string {
 // got returns what a value is that does not fit.
 func (r *row) got(v value) string {
 	switch {
-	case r.Pattern[0] != "" && v.kind == text:
+	case r.pattern[0] != "" && v.kind == text:
 		return "other text"
-	case r.Pattern[0] != "" || isDigits(v.text()):
+	case r.pattern[0] != "" || isDigits(v.text()):
 		return v.typeName()
 	}
 	return v.notDigits()
@@ -289,5 +289,5 @@ func (r *row) sample(form int) string {
 			return '1'
 		}
 		return c
-	}, r.Pattern[form])
+	}, r.pattern[form])
 }

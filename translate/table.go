@@ -30,15 +30,14 @@ type Table struct {
 	invalid    string                // the code of a refusal if the row names none
 	own        map[OwnFailure]string // the codes of the gateway's own failures
 	bounds     string                // "upstream" or "enforce"
-	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
+	unknown    map[Message]string    // what happens to a field without a row
 	roles      map[string]*role
 	fields     map[string]*fieldText // by name of the field
 	catalogue  []string
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
-	noun       noun // for what calls are about
-	service    noun // for who answers them
+	nouns      map[string][]string // by language: what calls are about, and who answers them
 	operations []*Operation
 	callback   *Callback
 	depth      int    // the deepest nesting of a message
@@ -56,7 +55,7 @@ type form struct {
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a field name"`     // the object that holds the result; "" for the top level
-	Digits     string `is:"number|string" must:"be"`
+	Numbers    string `is:"json|text" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
 
 	envelope
@@ -171,7 +170,7 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 // the same value.
 func (o *Operation) DefaultRow(role string) *Row {
 	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.Default.kind != absent {
+		if r.hasRole(role) && r.always.kind != absent {
 			return &r.source
 		}
 	}
@@ -239,7 +238,7 @@ func (t *Table) Meaning(f Form, role, value string) string {
 // MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
 func (t *Table) MeaningsOf(role string) []string {
 	if r := t.roles[role]; r != nil {
-		return r.Means
+		return r.means
 	}
 	return nil
 }
@@ -253,14 +252,14 @@ func (t *Table) Done(role, meaning string) bool {
 // Final reports whether nothing follows after a state with a meaning.
 func (t *Table) Final(role, meaning string) bool {
 	r := t.roles[role]
-	return r != nil && r.next != nil && slices.Contains(r.Means, meaning) && len(r.next[meaning]) == 0
+	return r != nil && r.next != nil && slices.Contains(r.means, meaning) && len(r.next[meaning]) == 0
 }
 
 // After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
 // table. After an unknown one it can have all.
 func (t *Table) After(role, meaning string) []string {
 	r := t.roles[role]
-	if r == nil || r.next == nil || !slices.Contains(r.Means, meaning) {
+	if r == nil || r.next == nil || !slices.Contains(r.means, meaning) {
 		return t.MeaningsOf(role)
 	}
 	reached := map[string]bool{meaning: true}
@@ -272,15 +271,16 @@ func (t *Table) After(role, meaning string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.Means), func(m string) bool { return !reached[m] })
+	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !reached[m] })
 }
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
+	words := t.nouns["en"]
 	if korean {
-		return t.noun.Ko, t.service.Ko
+		words = t.nouns["ko"]
 	}
-	return t.noun.En, t.service.En
+	return words[0], words[1]
 }
 
 // hasMeanings reports whether a row gives values of the role a meaning.
@@ -333,10 +333,8 @@ func (t *Table) FormOf(path string) Form {
 	return found
 }
 
-// Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
-func (t *Table) Unknown(m Message, f Form) string {
-	return ofForm(t, f, t.unknown[m])
-}
+// Unknown returns what happens to a field of a message without a row: drop, pass or refuse.
+func (t *Table) Unknown(m Message) string { return t.unknown[m] }
 
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {

@@ -18,9 +18,9 @@ func (o *Operation) Version() string { return o.version }
 
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
-	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles")
+	outsideVersions   = strings.Fields("operations callbacks shared fields nouns roles")
 	outsideOperations = strings.Fields("request reply route state_returns")
-	outsideRows       = strings.Fields("each about")
+	outsideRows       = []string{"each"}
 )
 
 // setVersions sets the versions of all operations.
@@ -41,7 +41,7 @@ func (s *source) setVersions() {
 		for name, role := range Members(child(s.root, "roles")) {
 			if roles[name.Value] {
 				v.print("%q", name.Value)
-				v.mapping(role, "about")
+				v.mapping(role)
 			}
 		}
 		o.version = v.String()
@@ -61,15 +61,16 @@ func (v version) print(format string, values ...any) {
 func (v version) rows(rows []*row, roles map[string]bool) {
 	for _, r := range rows {
 		roles[r.Role.name] = true
+		v.print("%q", r.id)
 		v.mapping(r.node, outsideRows...)
 		switch {
 		case r.Each == nil:
-		case r.Each.Kind == yaml.SequenceNode:
+		case r.list:
+			v.node("each", r.Each)
+		default:
 			v.print("each")
 			v.rows(r.items, roles)
 			v.print("end")
-		default:
-			v.node("each", r.Each)
 		}
 	}
 }
@@ -97,8 +98,6 @@ func (v version) node(key string, n *yaml.Node) {
 			v.node("", item)
 		}
 		v.print("]")
-	case n.Kind == yaml.MappingNode && key == "": // a row, a pair or a code
-		v.mapping(n, "about")
 	case n.Kind == yaml.MappingNode:
 		v.mapping(n)
 	default:

@@ -13,10 +13,13 @@ import (
 )
 
 //go:embed billing.yaml
-var table []byte
+var table string
+
+//go:embed fields.yaml
+var fields string
 
 // Table returns the table of the billing interface, with every operation and field of the interface document.
-func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
+func Table() translate.File { return translate.File{Name: "billing.yaml", Data: []byte(table + fields)} }
 
 // The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills
 // (INTERFACE.md, Identity).

@@ -1,0 +1,415 @@
+package translate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A table is read from one tree: that of its file, with each overlay merged into it by path.
+
+// load parses the table, merges the overlays into it and reads the result.
+func load(t *Table) (*source, Problems) {
+	s := &source{
+		table: t, overlayOf: map[*yaml.Node]string{}, keys: map[reflect.Type][]keyOfField{},
+		codeItems: map[codeKey]*yaml.Node{}, root: &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1},
+	}
+	for i, file := range t.files {
+		root, err := ParseYAML(file)
+		if err != nil {
+			return nil, err.(Problems)
+		}
+		if i == 0 {
+			s.file, s.forms = file.Name, names(child(root, "forms"))
+		} else {
+			s.setOverlay(root, file.Name)
+		}
+		s.spellOut(root)
+		before := s.allRows()
+		s.members(root, "a table")
+		if s.merge(s.root, root, tableLevel, i == 0); i > 0 {
+			s.recordChanges(root, before)
+		}
+	}
+	if prune(s.root); len(s.problems) == 0 {
+		s.readTable()
+	}
+	// A mistake in shared rows is found in every message that uses them.
+	return s, slices.Compact(s.problems.Sorted())
+}
+
+// setOverlay records that a node and all nodes in it came from an overlay.
+func (s *source) setOverlay(n *yaml.Node, name string) {
+	s.overlayOf[n] = name
+	for _, child := range n.Content {
+		s.setOverlay(child, name)
+	}
+}
+
+// useKey is the key of a message that names shared rows.
+const useKey = "use"
+
+// messageKeys are the keys under which an operation or a callback has its messages.
+var messageKeys = []Message{Request, Reply}
+
+// spellOut writes rows that are plain text as mappings, so that all rows merge alike.
+func (s *source) spellOut(root *yaml.Node) {
+	for _, rows := range Members(child(root, "shared")) {
+		s.spellOutRows(rows)
+	}
+	for _, section := range []string{"operations", "callbacks"} {
+		for _, operation := range Members(child(root, section)) {
+			for _, m := range messageKeys {
+				s.spellOutRows(child(operation, string(m)))
+			}
+		}
+	}
+}
+
+func (s *source) spellOutRows(rows *yaml.Node) {
+	for name, row := range Members(rows) {
+		s.spellOutRows(child(row, "each"))
+		if row.Kind == yaml.ScalarNode && row.Tag != nullTag && name.Value != useKey && len(s.forms) > 1 {
+			path := *row
+			*row = yaml.Node{
+				Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: path.Line, Column: path.Column,
+				Content: []*yaml.Node{scalar(s.forms[1], &path), &path},
+			}
+		}
+	}
+}
+
+// firstForm returns the name of the first form, or "".
+func (s *source) firstForm() string { return append(s.forms, "")[0] }
+
+const nullTag = "!!null"
+
+// A level is a place in the tree of a table, which says how an overlay changes what is there.
+type level int
+
+const (
+	tableLevel      level = iota
+	operationsLevel       // an addition has a + before its name, so that a misspelled name is not added
+	operationLevel
+	sharedLevel
+	rowsLevel // like operationsLevel
+	rowLevel
+	mapLevel   // is merged
+	valueLevel // is replaced as a whole
+)
+
+// below returns the level of what is under a key.
+func (l level) below(key string) level {
+	switch {
+	case l == tableLevel && (key == "operations" || key == "callbacks"):
+		return operationsLevel
+	case l == tableLevel && key == "shared":
+		return sharedLevel
+	case l == operationsLevel:
+		return operationLevel
+	case l == operationLevel && slices.Contains(messageKeys, Message(key)), l == sharedLevel, l == rowLevel && key == "each":
+		return rowsLevel
+	case l == rowsLevel && key != useKey:
+		return rowLevel
+	case l == tableLevel, l == mapLevel && key != "flag", l == rowLevel && key == "means":
+		return mapLevel
+	}
+	return valueLevel
+}
+
+// merge lays one mapping over another. Mappings are merged, codes are added to their group, and everything else is
+// replaced. null removes what is there. It stays in the tree, since it can remove a row that a message gets from shared
+// ones. In what is new all names are new.
+func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
+	for key, value := range Members(over) {
+		name, plus := strings.CutPrefix(key.Value, "+")
+		if plus = plus && !isNew && (l == operationsLevel || l == rowsLevel); plus {
+			key = scalar(name, key)
+			s.overlayOf[key] = s.overlayOf[over]
+		}
+		_, old := find(base, key.Value)
+		known := old != nil || l == rowsLevel && s.usesRow(base, key.Value)
+		hint := DidYouMean(key.Value, names(base))
+		switch isNull := value.Tag == nullTag; {
+		case isNull && value.Value != "null":
+			s.errorf(key, "%s has no value; null removes it", key.Value)
+		case isNull && !known && !(l == rowLevel && key.Value == s.firstForm()):
+			s.errorf(key, "%s: null removes, but there is nothing with this name%s", key.Value, hint)
+		case plus && known:
+			s.errorf(key, "+%s: the table has this already; write it without +", key.Value)
+		case !plus && !known && !isNew && (l == operationsLevel || l == rowsLevel) && key.Value != useKey:
+			s.errorf(key, "the table has no %s here%s; to add it, write +%[1]s", key.Value, hint)
+		case old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+			s.merge(old, value, l.below(key.Value), isNew)
+		case old == nil && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+			added := s.cloneOf(value)
+			added.Content = nil
+			base.Content = append(base.Content, key, added)
+			s.merge(added, value, l.below(key.Value), true)
+		case old != nil && old.Kind == yaml.SequenceNode && value.Kind == yaml.SequenceNode && base == child(s.root, "codes"):
+			old.Content = append(old.Content, value.Content...)
+		default:
+			set(base, key, value)
+		}
+	}
+}
+
+// usesRow reports whether a message has a row with a name from shared ones.
+func (s *source) usesRow(message *yaml.Node, name string) bool {
+	use := child(message, useKey)
+	return use != nil && slices.ContainsFunc(s.rowsOf(&yaml.Node{
+		Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(useKey, use), use},
+	}, callbackMessage), func(r namedRow) bool { return r.name.Value == name })
+}
+
+// prune removes what null stands for from a mapping. In a row, the null of the first form says that it has no such
+// field.
+func prune(n *yaml.Node, kept ...string) {
+	for _, name := range names(n) {
+		if value := child(n, name); value.Tag == nullTag && !slices.Contains(kept, name) {
+			remove(n, name)
+		} else if name != "shared" && !slices.Contains(messageKeys, Message(name)) {
+			prune(value, kept...)
+		}
+	}
+}
+
+// cloneOf returns a copy of a tree, from the same files.
+func (s *source) cloneOf(n *yaml.Node) *yaml.Node {
+	c := *n
+	if name, ok := s.overlayOf[n]; ok {
+		s.overlayOf[&c] = name
+	}
+	c.Content = nil
+	for _, child := range n.Content {
+		c.Content = append(c.Content, s.cloneOf(child))
+	}
+	return &c
+}
+
+// A namedRow is a row of a message. Its name is its path in the first form, unless the row has another one.
+type namedRow struct {
+	name, row *yaml.Node
+	shared    bool // it is one of those that the message uses
+}
+
+// rowsOf returns the rows of a message: those that it uses, with its own of the same name merged into them, and its
+// own. A callback can use the rows of a reply.
+func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
+	index := map[string]int{}
+	add := func(name, row *yaml.Node, shared bool) {
+		at, ok := index[name.Value]
+		if !ok {
+			index[name.Value], rows = len(rows), append(rows, namedRow{name, row, shared})
+			return
+		}
+		under, over := rows[at].row, row
+		if shared {
+			under, over = over, under
+		}
+		if rows[at].shared = true; under.Kind == yaml.MappingNode && over.Kind == yaml.MappingNode {
+			under = s.cloneOf(under)
+			s.merge(under, over, rowLevel, true)
+			over = under
+		}
+		rows[at].row = over
+	}
+	for key, value := range Members(n) {
+		if key.Value != useKey {
+			add(key, value, false)
+			continue
+		}
+		for _, name := range namesIn(value) {
+			if reply := child(child(child(s.root, "operations"), name), string(Reply)); m == callbackMessage && reply != nil {
+				for _, r := range s.rowsOf(reply, Reply) {
+					add(r.name, s.borrowed(r.row), true)
+				}
+				continue
+			}
+			for shared, row := range Members(child(child(s.root, "shared"), name)) {
+				add(shared, row, true)
+			}
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
+	for i, r := range rows {
+		rows[i].row = s.cloneOf(r.row)
+		prune(rows[i].row, s.firstForm())
+	}
+	return rows
+}
+
+// namesIn returns the names of shared rows: one, or a list.
+func namesIn(n *yaml.Node) (list []string) {
+	if n.Kind == yaml.ScalarNode {
+		return []string{n.Value}
+	}
+	for _, item := range n.Content {
+		list = append(list, item.Value)
+	}
+	return list
+}
+
+// borrowed returns a copy of a row of a reply without the keys that a callback cannot have.
+func (s *source) borrowed(n *yaml.Node) *yaml.Node {
+	row := s.cloneOf(n)
+	for _, key := range strings.Fields("role means no_value_while required check code") {
+		remove(row, key)
+	}
+	if fill := remove(row, "fill"); fill != nil && child(row, "lost") == nil {
+		row.Content = append(row.Content, scalar("lost", fill), scalar("drop", fill))
+	}
+	if each := child(row, "each"); each != nil {
+		for i := 1; i < len(each.Content); i += 2 {
+			each.Content[i] = s.borrowed(each.Content[i])
+		}
+	}
+	return row
+}
+
+// scalar returns a text with the position of another node.
+func scalar(text string, at *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: at.Line, Column: at.Column}
+}
+
+// messageRows are the rows of a message, for the report of what an overlay changes.
+type messageRows struct {
+	message string // such as "bill.read reply"
+	rows    []namedRow
+}
+
+// allRows returns copies of the rows of all messages, and the roles.
+func (s *source) allRows() (all []messageRows) {
+	roles := messageRows{message: "roles"}
+	for name, role := range Members(child(s.root, "roles")) {
+		roles.rows = append(roles.rows, namedRow{name: name, row: s.cloneOf(role)})
+	}
+	all = append(all, roles)
+	for _, section := range []string{"operations", "callbacks"} {
+		for name, operation := range Members(child(s.root, section)) {
+			for _, key := range messageKeys {
+				m := key
+				if section == "callbacks" {
+					m = callbackMessage
+				}
+				all = append(all, messageRows{name.Value + " " + string(key), s.rowsOf(child(operation, string(key)), m)})
+			}
+		}
+	}
+	return all
+}
+
+// A RowChange is what an overlay changes in one row of the table.
+type RowChange struct {
+	File    string   // the overlay
+	Line    int      // of the change
+	Message string   // such as "bill.read reply"; several with commas between them, if they share the row
+	Before  string   // the row before, with its name; "" if it was added
+	After   string   // the row now; "" if it was removed
+	Lost    []string // what keeps wrong messages from passing: keys, and values with a meaning that they do not have now
+	Like    string   // of a row that was added: `; did you mean X?` if the message has a row with a similar name
+}
+
+// Changes returns what the overlays change in the rows of the table, in their order. The caller must not modify it.
+func (t *Table) Changes() []RowChange { return t.changes }
+
+// safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
+var safetyKeys = strings.Fields("as values shift role means lost check required same secret moves")
+
+// recordChanges records what an overlay has changed in the rows of messages.
+func (s *source) recordChanges(overlay *yaml.Node, before []messageRows) {
+	known := map[string][]namedRow{}
+	for _, m := range before {
+		known[m.message] = m.rows
+	}
+	for _, m := range s.allRows() {
+		was, is := byName(known[m.message]), byName(m.rows)
+		for _, r := range m.rows {
+			if old := was[r.name.Value]; !sameNode(old, r.row) {
+				s.recordChange(m.message, r.name.Value, overlay, old, r.row, known[m.message])
+			}
+		}
+		for _, r := range known[m.message] {
+			if is[r.name.Value] == nil {
+				s.recordChange(m.message, r.name.Value, overlay, r.row, nil, nil)
+			}
+		}
+	}
+}
+
+func byName(rows []namedRow) map[string]*yaml.Node {
+	index := map[string]*yaml.Node{}
+	for _, r := range rows {
+		index[r.name.Value] = r.row
+	}
+	return index
+}
+
+func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known []namedRow) {
+	c := RowChange{File: s.overlayOf[overlay], Message: message}
+	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, or has lost a key
+		c.Line = s.lineOf(overlay, name)
+	}
+	if before == nil {
+		var names []string
+		for _, r := range known {
+			names = append(names, r.name.Value)
+		}
+		c.Like = DidYouMean(name, names)
+	} else {
+		c.Before = name + ": " + showRow(before)
+		for _, key := range safetyKeys {
+			was, is := child(before, key), child(after, key)
+			changed := is == nil || (key == "role" || key == "same") && !sameNode(was, is)
+			if was != nil && changed {
+				c.Lost = append(c.Lost, key)
+			}
+		}
+		for value, means := range Members(child(before, "means")) {
+			if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
+				c.Lost = append(c.Lost, "means of "+value.Value)
+			}
+		}
+	}
+	if after != nil {
+		c.After = name + ": " + showRow(after)
+	}
+	for i, other := range s.changes {
+		if other.File == c.File && other.Line == c.Line && other.Before == c.Before && other.After == c.After {
+			s.changes[i].Message += ", " + message
+			return
+		}
+	}
+	s.changes = append(s.changes, c)
+}
+
+// lineIn returns the line of the first node in a row that is from a file; 0 for none.
+func (s *source) lineIn(row *yaml.Node, file string) (line int) {
+	switch {
+	case row == nil:
+		return 0
+	case s.overlayOf[row] == file:
+		return row.Line
+	}
+	for _, child := range row.Content {
+		if line = s.lineIn(child, file); line > 0 {
+			break
+		}
+	}
+	return line
+}
+
+// lineOf returns the line of the first key with a name in an overlay.
+func (s *source) lineOf(n *yaml.Node, name string) (line int) {
+	for key, value := range Members(n) {
+		if key.Value == name {
+			return key.Line
+		}
+		if line = s.lineOf(value, name); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
