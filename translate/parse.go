@@ -79,10 +79,6 @@ func (s *source) readTable() {
 // conversion.
 func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	f := &fieldText{kind: text}
-	if n.Kind == yaml.ScalarNode {
-		f.About = s.str(n, "fields")
-		return f
-	}
 	if s.decode(n, "a field", f); f.Example == nil {
 		return f
 	}

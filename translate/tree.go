@@ -33,7 +33,7 @@ func load(t *Table) (*source, Problems) {
 			s.recordChanges(root, before)
 		}
 	}
-	if prune(s.root); len(s.problems) == 0 {
+	if s.prune(s.root, tableLevel); len(s.problems) == 0 {
 		s.readTable()
 	}
 	// A mistake in shared rows is found in every message that uses them.
@@ -54,10 +54,13 @@ const useKey = "use"
 // messageKeys are the keys under which an operation or a callback has its messages.
 var messageKeys = []Message{Request, Reply}
 
-// spellOut writes rows that are plain text as mappings, so that all rows merge alike.
+// spellOut writes rows and fields that are plain text as mappings, so that all merge alike.
 func (s *source) spellOut(root *yaml.Node) {
 	for _, rows := range Members(child(root, "shared")) {
 		s.spellOutRows(rows)
+	}
+	for _, field := range Members(child(root, "fields")) {
+		spellOut(field, "about")
 	}
 	for _, section := range []string{"operations", "callbacks"} {
 		for _, operation := range Members(child(root, section)) {
@@ -71,13 +74,21 @@ func (s *source) spellOut(root *yaml.Node) {
 func (s *source) spellOutRows(rows *yaml.Node) {
 	for name, row := range Members(rows) {
 		s.spellOutRows(child(row, "each"))
-		if row.Kind == yaml.ScalarNode && row.Tag != nullTag && name.Value != useKey && len(s.forms) > 1 {
-			path := *row
-			*row = yaml.Node{
-				Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: path.Line, Column: path.Column,
-				Content: []*yaml.Node{scalar(s.forms[1], &path), &path},
-			}
+		if name.Value != useKey && len(s.forms) > 1 {
+			spellOut(row, s.forms[1])
 		}
+	}
+}
+
+// spellOut writes a text as a mapping with one key.
+func spellOut(n *yaml.Node, key string) {
+	if n.Kind != yaml.ScalarNode || n.Tag == nullTag {
+		return
+	}
+	text := *n
+	*n = yaml.Node{
+		Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: text.Line, Column: text.Column,
+		Content: []*yaml.Node{scalar(key, &text), &text},
 	}
 }
 
@@ -113,7 +124,7 @@ func (l level) below(key string) level {
 		return rowsLevel
 	case l == rowsLevel && key != useKey:
 		return rowLevel
-	case l == tableLevel, l == mapLevel && key != "flag", l == rowLevel && key == "means":
+	case l == tableLevel, l == operationLevel, l == mapLevel && key != "flag", l == rowLevel && key == "means":
 		return mapLevel
 	}
 	return valueLevel
@@ -140,7 +151,7 @@ func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
 		case plus && known:
 			s.errorf(key, "+%s: the table has this already; write it without +", key.Value)
 		case !plus && !known && !isNew && (l == operationsLevel || l == rowsLevel) && key.Value != useKey:
-			s.errorf(key, "the table has no %s here%s; to add it, write +%[1]s", key.Value, hint)
+			s.errorf(key, "the table has no %s here%s; to add it, write +%[1]s", key.Value, strings.TrimSuffix(hint, "?"))
 		case old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
 			s.merge(old, value, l.below(key.Value), isNew)
 		case old == nil && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
@@ -164,14 +175,15 @@ func (s *source) usesRow(message *yaml.Node, name string) bool {
 	}, callbackMessage), func(r namedRow) bool { return r.name.Value == name })
 }
 
-// prune removes what null stands for from a mapping. In a row, the null of the first form says that it has no such
-// field.
-func prune(n *yaml.Node, kept ...string) {
+// prune removes each null that has done its work. One in a row can say that the first form has no such field, and one in
+// a message that it does not have a shared row.
+func (s *source) prune(n *yaml.Node, l level) {
 	for _, name := range names(n) {
-		if value := child(n, name); value.Tag == nullTag && !slices.Contains(kept, name) {
+		says := l == rowLevel && name == s.firstForm() || l == rowsLevel && s.usesRow(n, name)
+		if value := child(n, name); value.Tag != nullTag {
+			s.prune(value, l.below(name))
+		} else if !says {
 			remove(n, name)
-		} else if name != "shared" && !slices.Contains(messageKeys, Message(name)) {
-			prune(value, kept...)
 		}
 	}
 }
@@ -236,7 +248,7 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
 	for i, r := range rows {
 		rows[i].row = s.cloneOf(r.row)
-		prune(rows[i].row, s.firstForm())
+		s.prune(rows[i].row, rowLevel)
 	}
 	return rows
 }
@@ -320,7 +332,7 @@ var safetyKeys = strings.Fields("as values shift role means lost check required 
 
 // recordChanges records what an overlay has changed in the rows of messages.
 func (s *source) recordChanges(overlay *yaml.Node, before []messageRows) {
-	known := map[string][]namedRow{}
+	known, others := map[string][]namedRow{}, len(s.changes)
 	for _, m := range before {
 		known[m.message] = m.rows
 	}
@@ -337,6 +349,7 @@ func (s *source) recordChanges(overlay *yaml.Node, before []messageRows) {
 			}
 		}
 	}
+	slices.SortStableFunc(s.changes[others:], func(a, b RowChange) int { return a.Line - b.Line })
 }
 
 func byName(rows []namedRow) map[string]*yaml.Node {

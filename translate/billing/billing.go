@@ -19,7 +19,9 @@ var table string
 var fields string
 
 // Table returns the table of the billing interface, with every operation and field of the interface document.
-func Table() translate.File { return translate.File{Name: "billing.yaml", Data: []byte(table + fields)} }
+func Table() translate.File {
+	return translate.File{Name: "billing.yaml", Data: []byte(table + fields)}
+}
 
 // The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills
 // (INTERFACE.md, Identity).
