@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,9 +113,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	t, f := s.table, &s.table.forms[form]
 	node := child(forms, s.forms[form])
 	codes := []string{t.success.code[form]}
-	for _, p := range t.codes.list {
-		codes = append(codes, p.Values[form].text)
-	}
+	codes = slices.AppendSeq(codes, maps.Keys(t.codes[form].first))
 	for _, m := range t.meanings {
 		if m.Form == f.name || m.Form == "" && form == 0 {
 			codes = append(codes, m.Code)
@@ -139,7 +138,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	}
 	if f.textInside && s.table.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
-			f.name, s.forms[1-form])
+			f.name, s.forms[otherOf(form)])
 	}
 }
 
@@ -155,9 +154,9 @@ func (f *form) names() (names []string) {
 
 // hasCode reports whether a form has a code: in a pair, in the catalogue of the first form, or listed with its form.
 func (t *Table) hasCode(form int, code string) bool {
-	_, paired := t.codes.find(form, code)
+	_, paired := t.codes[form].first[code]
 	_, listed := t.known[form][code]
-	return paired || listed || form == 0 && t.InCatalogue(code)
+	return paired || listed || (form == 0 || t.forms[form].like == 0) && t.InCatalogue(code)
 }
 
 // isWhole reports whether a text is a JSON number without fraction and exponent.
@@ -230,32 +229,38 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 // is reports whether a value is a constant.
 func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.text }
 
-// codeIn returns a code as the form writes it: that of a pair, the code itself, or other_code. from is another form.
-func (t *Table) codeIn(form int, code string) (in string) {
-	if paired, ok := t.codes.find(1-form, code); ok {
-		return paired.text
+// paired returns the code of a form that a code of another form has as its pair.
+func (t *Table) paired(from, to int, code string) (own string, ok bool) {
+	first, known := t.codes[from].first[code]
+	if !known {
+		first = code
 	}
-	if t.replaces(form, code) {
-		return t.forms[form].OtherCode
+	if list := t.codes[to].own[first]; len(list) > 0 {
+		return list[0], true
 	}
-	return code
+	return first, known
 }
 
-// replaces reports whether a form has other_code for a code of the other form.
-func (t *Table) replaces(form int, code string) bool {
-	_, paired := t.codes.find(1-form, code)
-	return t.forms[form].OtherCode != "" && !paired && !t.hasCode(form, code)
+// codeIn returns a code of another form as the form writes it: that of a pair, the code itself, or other_code.
+func (t *Table) codeIn(from, to int, code string) (in string) {
+	if t.replaces(from, to, code) {
+		return t.forms[to].OtherCode
+	}
+	in, _ = t.paired(from, to, code)
+	return in
+}
+
+// replaces reports whether a form has other_code for a code of another form.
+func (t *Table) replaces(from, to int, code string) bool {
+	_, paired := t.paired(from, to, code)
+	return t.forms[to].OtherCode != "" && !paired && !t.hasCode(to, code)
 }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
 // returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
 func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
 	form := t.formIndex(f)
-	for _, p := range t.codes.list {
-		if form != 0 && p.Values[0].text == code {
-			codes = append(codes, p.Values[form].text)
-		}
-	}
+	codes = slices.Clone(t.codes[form].own[code])
 	if other = t.forms[form].OtherCode; codes == nil && (other == "" || t.hasCode(form, code)) {
 		codes = []string{code}
 	}
@@ -364,11 +369,11 @@ func (c *Call) Status() int {
 	}
 	code := t.success.code[p.to]
 	if !c.success {
-		code = t.codeIn(p.to, c.code)
+		code = t.codeIn(p.from, p.to, c.code)
 	}
 	is := to.statusOf(code, c.status)
 	switch {
-	case !c.success && t.replaces(p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
+	case !c.success && t.replaces(p.from, p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
 		return c.status
 	case len(to.statuses) == 0:
 		return statusOK

@@ -20,7 +20,7 @@ func (p *plan) example(r *mapping) string {
 	case r.target == "" && r.always.kind != absent:
 		return r.always.json
 	case r.pattern[0] != "":
-		word = r.sample(p.from)
+		word = newPattern(r.pattern[p.from], "").sample()
 	case r.hasPairs():
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0 && r.Means[word] == "":

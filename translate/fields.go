@@ -79,13 +79,13 @@ func (d Details) String() string {
 // The paths of fields of a list have [] for its items, as in parcels[].weight.
 func (o *Operation) Fields() (fields []Field) {
 	for _, m := range []Message{Request, Reply, callbackMessage} {
-		for from := range o.paths {
-			to := 1 - from
+		for from := range o.paths[:2] {
+			to := otherOf(from)
 			if o.paths[to] == "" {
 				to = from
 			}
 			if o.paths[from] != "" {
-				fields = o.table.appendFields(fields, m, mappings(o.rows[m], from, to), from, to)
+				fields = o.table.appendFields(fields, m, o.table.mappings(o.rows[m], from, to), from, to)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 			f.NoValue = noValueOf(forms[to].digits)
 		}
 		for _, p := range r.Values.list {
-			other, _ := r.Values.find(from, p.Values[from].text)
+			other, _ := r.Values.find(from, to, p.Values[from].text)
 			f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
 		}
 		if m == callbackMessage {
@@ -120,7 +120,7 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 			f.Refused, f.Carried = r.lossCode, r.always.json
 		}
 		items := len(fields) + 1
-		fields = t.appendFields(append(fields, f), m, mappings(r.items, from, to), from, to)
+		fields = t.appendFields(append(fields, f), m, t.mappings(r.items, from, to), from, to)
 		for i := range fields[items:] {
 			item := &fields[items+i]
 			item.Source, item.Target = pathInList(r.source, item.Source), pathInList(r.target, item.Target)
@@ -162,9 +162,9 @@ func (r *mapping) detail(digits kind) (list Details) {
 	switch {
 	case r.pattern[0] != "":
 		say("written as %v", r.pattern[r.to])
-	case r.wants(0) != "" && digits == number:
+	case r.isMoved() && digits == number:
 		say("as a decimal number")
-	case r.wants(0) != "":
+	case r.isMoved():
 		say("as a decimal number in text")
 	case r.items != nil:
 		say("item by item")
@@ -183,10 +183,10 @@ func (r *mapping) detail(digits kind) (list Details) {
 	if r.hasPairs() {
 		say("by value pairs")
 	}
-	if places := r.places[1-r.to]; places != 0 {
+	if places := r.Shift[r.to] - r.Shift[r.from]; places != 0 {
 		say("times 10^%v", places)
 	}
-	switch to, from := r.Absent[r.to], r.Absent[1-r.to]; {
+	switch to, from := r.Absent[r.to], r.Absent[r.from]; {
 	case to.kind != absent:
 		say("%v if it is missing", to.json)
 	case from.kind != absent:

@@ -37,7 +37,7 @@ func (s *source) readTable() {
 	switch {
 	case len(s.problems) > 0:
 		return
-	case t.forms[1].name == "":
+	case len(t.forms) < 2 || t.forms[1].like >= 0:
 		s.errorf(s.root, "forms: a table needs exactly two forms")
 		return
 	}
@@ -49,7 +49,6 @@ func (s *source) readTable() {
 		}
 		t.nouns[language.Value] = []string{s.str(words.Content[0], "nouns"), s.str(words.Content[1], "nouns")}
 	}
-	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
 	s.readCodes(keys.Codes)
 	if t.invalid = t.CodeThatMeans(Malformed); t.invalid == "" {
 		s.errorf(keys.Codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
@@ -125,7 +124,7 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 func (s *source) readSuccess(n *yaml.Node) {
 	success := &s.table.success
 	var keys struct {
-		Code [2]string `by:"form"`
+		Code byForm[string] `by:"form"`
 		Text constant
 	}
 	switch {
@@ -133,12 +132,13 @@ func (s *source) readSuccess(n *yaml.Node) {
 	case n.Kind == yaml.MappingNode:
 		s.decode(n, "success", &keys)
 	default:
-		code := s.str(n, "success")
-		keys.Code = [2]string{code, code}
+		keys.Code = s.table.everywhere(s.str(n, "success"))
 	}
-	for f, code := range keys.Code {
-		if other := keys.Code[1-f]; code == "" && s.table.forms[f].object != "" {
-			code = cmp.Or(other, "success") // no reply has it
+	success.code, success.codeJSON = s.table.everywhere(""), s.table.everywhere("")
+	for f := range s.table.forms {
+		code := append(keys.Code, s.table.everywhere("")...)[f]
+		if code == "" && s.table.forms[f].object != "" {
+			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
 		}
 		if code == "" {
 			s.errorf(s.root, "codes.success: the code for %s is missing", s.forms[f])
@@ -147,7 +147,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 	}
 	if code := success.code[0]; code != "" {
 		s.table.catalogue = append(s.table.catalogue, code)
-		s.addMeaning(n, CodeMeaning{Code: code}, catalogued)
+		s.addMeaning(n, CodeMeaning{Code: code}, s.table.inCatalogue)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -188,7 +188,7 @@ func (s *source) readUnknown(n *yaml.Node) {
 func (s *source) checkReferences(operations *yaml.Node) {
 	t := s.table
 	for _, n := range s.refusalCodes {
-		if slices.Contains(t.success.code[:], n.Value) {
+		if slices.Contains(t.success.code, n.Value) {
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		}
 	}
@@ -202,7 +202,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
-		for _, p := range o.paths {
+		for _, p := range o.paths[:2] {
 			switch other := paths[p]; {
 			case p == "":
 			case other == o.Name:
@@ -250,24 +250,37 @@ func (s *source) checkAllMeanings() {
 	}
 }
 
+// readForms reads the two forms of the table, then those that are like one of them: such a form has everything of the
+// other one, but for what it says itself.
 func (s *source) readForms(n *yaml.Node) {
-	count := 0
+	own := 0
 	for name, value := range s.members(n, "forms") {
-		if count++; count > 2 {
-			s.errorf(name, "forms: a table needs exactly two forms, but %q is another one", name.Value)
+		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
+		if like := child(value, "like"); like != nil {
+			if f.like = s.form(like, "like"); f.like < 0 || s.table.forms[f.like].like >= 0 {
+				s.errorf(like, "like: %s is none of the two forms before it", show(like))
+				continue
+			}
+			merged := s.cloneOf(child(n, like.Value))
+			s.merge(merged, value, mapLevel, true)
+			remove(merged, "like")
+			remove(merged, "prefix") // no partner speaks it
+			value = merged
+		} else if own++; own > 2 || own < f.index+1 {
+			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one", name.Value)
 			continue
 		}
 		if s.isReserved(name.Value) {
 			s.errorf(name, "a form cannot be named %q, which is a key of rows or operations", name.Value)
 		}
-		s.table.forms[count-1] = s.readForm(name, value)
+		s.readForm(name, value, &f)
+		s.table.forms = append(s.table.forms, f)
 	}
 }
 
-func (s *source) readForm(name, value *yaml.Node) form {
-	f := form{name: Form(s.str(name, "the name of a form")), digits: text}
-	if !s.decode(value, "a form", &f) {
-		return f
+func (s *source) readForm(name, value *yaml.Node, f *form) {
+	if !s.decode(value, "a form", f) {
+		return
 	}
 	if f.Numbers == "json" {
 		f.digits = number
@@ -275,11 +288,10 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if f.Result != "" {
 		f.resultKey = "," + keyOf(f.Result)
 	}
-	s.readEnvelope(name, value, &f)
+	s.readEnvelope(name, value, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
 	}
-	return f
 }
 
 // fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the

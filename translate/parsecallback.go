@@ -25,21 +25,22 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := &Operation{
-		Name: name.Value, paths: [2]string{"/", "/"}, noEnvelope: -1, rows: map[Message][]*row{}, table: s.table,
+		Name: name.Value, paths: s.table.everywhere("/"), bare: make(byForm[bool], len(s.table.forms)), rows: map[Message][]*row{}, table: s.table,
 	}
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method       string    `is:"POST|PUT" must:"be"`
-		Under        [2]string `is:"a field name"` // the object that holds the fields
-		IdentifiedBy []string  `is:"a role" must:"be"`
-		Answer       [2]string
+		Method       string         `is:"POST|PUT" must:"be"`
+		Under        byForm[string] `is:"a field name"` // the object that holds the fields
+		IdentifiedBy []string       `is:"a role" must:"be"`
+		Answer       byForm[string]
 		Request      *yaml.Node `must:"be"`
 	}
 	if !s.decode(n, "a callback", &keys) {
 		return
 	}
 	c.method, c.identifiedBy, c.under = keys.Method, keys.IdentifiedBy, keys.Under
+	c.answers = make(byForm[answer], len(s.table.forms))
 	for f, json := range keys.Answer {
 		if json == "" {
 			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])

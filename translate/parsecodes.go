@@ -9,14 +9,20 @@ import (
 // open is the group of codes that say nothing beyond "the call failed".
 const open = "open"
 
-// A codeKey is a code of the catalogue, or one that only a form has.
-type codeKey struct{ code, form string }
+// codePairs are the codes of a form that stand for codes of the first form.
+type codePairs struct {
+	first map[string]string   // by code of the form
+	own   map[string][]string // by code of the first form; the first one is written
+}
 
 // readCodes reads the codes of the first form, by what they mean, then those of each form that differ.
 func (s *source) readCodes(n *yaml.Node) {
 	t := s.table
-	t.known = [3]map[string]CodeMeaning{{}, {}, {}}
-	t.codes = pairs{at: [2]map[string]int{{}, {}}}
+	t.inCatalogue = map[string]CodeMeaning{}
+	for range t.forms {
+		t.known = append(t.known, map[string]CodeMeaning{})
+		t.codes = append(t.codes, codePairs{map[string]string{}, map[string][]string{}})
+	}
 	s.readSuccess(child(n, "success"))
 	for group, codes := range s.members(n, "codes") {
 		if group.Value == "success" {
@@ -25,12 +31,12 @@ func (s *source) readCodes(n *yaml.Node) {
 		means, ok := s.meaningNamed(group)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
-			if known, twice := t.known[catalogued][code]; twice {
+			if known, twice := t.inCatalogue[code]; twice {
 				s.errorf(item, "the code %q is already in the group %s", code, groupOf(known.Means))
 			}
 			if code != "" && ok {
 				t.catalogue = append(t.catalogue, code)
-				s.addMeaning(item, CodeMeaning{Code: code, Means: means}, catalogued)
+				s.addMeaning(item, CodeMeaning{Code: code, Means: means}, t.inCatalogue)
 			}
 		}
 	}
@@ -55,11 +61,11 @@ func (s *source) meaningNamed(n *yaml.Node) (means Meaning, ok bool) {
 	return means, means != ""
 }
 
-func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, form int) {
+func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeaning) {
 	t := s.table
-	t.known[form][m.Code], s.codeItems[codeKey{m.Code, string(m.Form)}] = m, n
+	to[m.Code] = m
 	t.meanings = append(t.meanings, m)
-	if m.Means != "" && slices.Contains(t.success.code[:], m.Code) {
+	if m.Means != "" && slices.Contains(t.success.code, m.Code) {
 		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
 	}
 }
@@ -80,38 +86,29 @@ func (s *source) readCodesOf(f int, n *yaml.Node) {
 				if first == open {
 					means = ""
 				}
-				s.addMeaning(code, CodeMeaning{Code: code.Value, Form: form.name, Means: means}, f)
+				s.addMeaning(code, CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
 				s.checkMeaning(code, t.known[f][code.Value])
 			case f == 0:
 				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
-			case slices.Contains(t.success.code[:], first), t.success.code[f] == code.Value:
+			case slices.Contains(t.success.code, first), t.success.code[f] == code.Value:
 				s.errorf(one, "codes: the code of a success stands for no other code, and none stands for it")
 			default:
 				s.checkCode(one, first)
-				s.addPair(code.Value, first, f)
+				p := t.codes[f]
+				if _, known := p.first[code.Value]; !known {
+					p.first[code.Value] = first
+				}
+				p.own[first] = append(p.own[first], code.Value)
 			}
 		}
 	}
-}
-
-// addPair adds a pair of codes. Of several with the same code the first is used.
-func (s *source) addPair(code, first string, f int) {
-	p, added := &s.table.codes, pair{}
-	for form, word := range [2]string{first, code} {
-		of := &s.table.forms[form]
-		added.Values[form] = constant{of.codeKind(), word, of.codeJSON(word)}
-		if _, shared := p.at[form][word]; !shared {
-			p.at[form][word] = len(p.list)
-		}
-	}
-	p.list = append(p.list, added)
 }
 
 // checkMeaning checks what a code of one form means. If it is in the catalogue, its meaning there cannot be changed, with
 // one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then not_found.
 func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 	t := s.table
-	switch known, in := t.known[catalogued][m.Code]; {
+	switch known, in := t.inCatalogue[m.Code]; {
 	case m.Means == "":
 	case !in && m.Form == t.forms[0].name:
 		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))

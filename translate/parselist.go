@@ -17,14 +17,12 @@ const keysOfAnItem = " as shift values empty otherwise check"
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
 	if r.Each == nil {
-		if r.In != [2]string{} {
+		if r.In[0] != "" || r.In[1] != "" {
 			s.errorf(r.node, "in needs each: value")
 		}
 		return
 	}
 	r.list = r.Each.Kind == yaml.ScalarNode
-	plain := *r
-	r.plain, r.special = &plain, true
 	switch {
 	case r.list && r.Each.Value != "value" || !r.list && r.Each.Kind != yaml.MappingNode:
 		s.errorf(r.Each, "each must be the rows of an item, or value")
@@ -47,7 +45,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	}
 	s.checkListKeys(r, keysOfAList+keysOfAnItem)
 	item := *r
-	item.plain, item.special = plain.plain, plain.special
+	item.Path = slices.Clone(r.Path)
 	for f, name := range r.In {
 		if item.Path[f] != "" {
 			item.Path[f] = itself
@@ -57,7 +55,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		}
 	}
 	item.Required, item.Optional, item.Each, item.list, item.items = false, false, nil, false, nil
-	r.pattern, r.Shift, r.Absent = [2]string{}, [2]constant{}, [2]constant{}
+	r.pattern, r.Shift, r.Absent = make(byForm[string], len(r.Path)), make(byForm[int], len(r.Path)), make(byForm[constant], len(r.Path))
 	r.digits, r.as, r.Values, r.Empty, r.Otherwise, r.oneOf = false, "", pairs{}, constant{}, "", nil
 	r.min, r.max, r.exactDigits = 0, 0, 0
 	r.items = []*row{&item}

@@ -11,7 +11,7 @@ import (
 
 // operationKeys are the keys of an operation.
 type operationKeys struct {
-	Paths          [2]string         `by:"form"`
+	Paths          byForm[string]    `by:"form"`
 	Effect         Effect            `must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
@@ -23,12 +23,21 @@ type operationKeys struct {
 	Request, Reply *yaml.Node `must:"be"`
 }
 
+// bareForms returns a form and those that are like it.
+func (s *source) bareForms(bare int) byForm[bool] {
+	list := make(byForm[bool], len(s.table.forms))
+	for f, form := range s.table.forms {
+		list[f] = bare >= 0 && (f == bare || form.like == bare)
+	}
+	return list
+}
+
 func (s *source) readOperation(name, n *yaml.Node) {
 	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.Bare, sets: k.Sets, list: k.Result != "",
+		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -52,9 +61,9 @@ func (s *source) readOperation(name, n *yaml.Node) {
 
 // checkOperation checks how the keys of an operation go together.
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
-	bare := o.noEnvelope
-	if o.paths == [2]string{} {
-		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms, ", in "))
+	bare := slices.Index(o.bare, true)
+	if o.paths[0] == "" && o.paths[1] == "" {
+		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms[:2], ", in "))
 	}
 	if o.list && o.paths[0] != "" && o.paths[1] != "" {
 		s.errorf(name, "%s: result: list cannot be translated, "+

@@ -51,7 +51,7 @@ func (s *source) checkUse(n *yaml.Node, m Message, name string) {
 
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
 func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList bool) (list []*row) {
-	used := [2]map[string]*row{{}, {}} // by form and path, of the row or of an object around it: the first such row
+	used := make([]map[string]*row, len(s.table.forms)) // by form and path, of the row or of an object around it: the first such row
 	byRole := map[*role][]*row{}
 	for _, n := range named {
 		before := len(s.problems)
@@ -60,6 +60,9 @@ func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList b
 			continue
 		}
 		for f := range r.Path {
+			if used[f] == nil {
+				used[f] = map[string]*row{}
+			}
 			s.checkPath(m, r, f, used[f], inList)
 		}
 		s.checkRole(r, byRole[r.Role])
@@ -72,10 +75,10 @@ func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList b
 func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row {
 	t := s.table
 	r := &row{
-		Role: noRole, lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
+		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole, lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(n.row), n.row.Line, n.name.Value + ": " + showRow(n.row)},
 	}
-	if child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
+	if child(n.row, string(t.forms[0].name)) == nil && o.paths[0] != "" {
 		r.Path[0] = s.fieldPath(n.name, "a path")
 	}
 	if !s.decode(n.row, "a row", r) {
@@ -105,7 +108,7 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 	s.checkForms(o, m, r)
 	s.checkMeans(m, r)
 	s.checkKeys(r)
-	s.readSpecial(r)
+	s.checkConversion(r)
 	s.readItems(o, m, r)
 	return r
 }
@@ -120,6 +123,7 @@ func (s *source) readAs(r *row) {
 				r.pattern[form] = s.str(text, "as")
 			}
 		}
+		s.inherit(r.As, reflect.ValueOf(r.pattern))
 	default:
 		r.as = oneOf(s, r.As, "as", "digits", "decimal")
 	}
@@ -242,7 +246,7 @@ func (s *source) checkRole(r *row, others []*row) {
 	}
 	only := r.onlyForm()
 	for _, other := range others {
-		if differentForms := only >= 0 && other.onlyForm() == 1-only; !differentForms {
+		if differentForms := only >= 0 && other.onlyForm() == otherOf(only); !differentForms {
 			s.errorf(r.node, "role: the row on line %d already has the role %s", other.node.Line, r.Role.name)
 			return
 		}
@@ -252,27 +256,31 @@ func (s *source) checkRole(r *row, others []*row) {
 // checkForms checks that a row of one form, and only such a row, says what happens to the field in the other form.
 func (s *source) checkForms(o *Operation, m Message, r *row) {
 	only, forms := r.onlyForm(), s.table.forms
-	says := r.Fill != nil || r.Lost != ""
+	says, lacks := r.Fill != nil || r.Lost != "", -1
 	for f, path := range r.Path {
-		if path != "" && o.paths[f] == "" {
-			s.errorf(r.node, "%s has no path in %s, so its rows cannot have one", o.Name, s.forms[f])
+		switch {
+		case path == "" && o.paths[f] != "":
+			lacks = f
+		case path != "" && o.paths[f] == "" && (forms[f].like < 0 || o.paths[forms[f].like] == ""):
+			s.errorf(r.node, "%s has no path in %s, so its rows cannot have one", o.Name, forms[f].name)
 		}
 	}
 	switch {
-	case r.Path == [2]string{}:
+	case r.Path[0]+r.Path[1] == "":
 		s.errorf(r.node, "a row needs a path in at least one form")
-	case only < 0 && says:
-		s.errorf(r.node, "fill and lost are for a field of one form, but this row has a path in both")
-	case only >= 0 && o.paths[1-only] != "" && !says:
-		s.errorf(r.node, "%s is in %s only: add fill or lost, or its path in %s", r.Path[only], forms[only].name,
-			forms[1-only].name)
+	case lacks < 0 && says && o.paths[0] != "" && o.paths[1] != "":
+		s.errorf(r.node, "fill and lost are for a field that a form lacks, but this row has a path in all")
+	case lacks >= 0 && !says:
+		s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[lacks].name)
 	}
 	if only >= 0 && r.hasPairs() {
 		s.errorf(r.node, "values: the row needs a path in both forms")
 	}
 	// Such a field shows a success in the form whose replies have no envelope.
-	if f := o.noEnvelope; m == Reply && r.Role.Same == "must" && f >= 0 && r.Path[f] == "" {
-		s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
+	for f, bare := range o.bare {
+		if bare && m == Reply && r.Role.Same == "must" && r.Path[f] == "" {
+			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
+		}
 	}
 }
 
@@ -321,7 +329,7 @@ func (s *source) checkWords(r *row) {
 	}
 	at := child(r.node, "values")
 	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
-		if _, paired := r.Values.find(0, value); !paired {
+		if _, paired := r.Values.find(0, 1, value); !paired {
 			s.errorf(at, "values: %q means %s and has no pair: write {%s: %s, %s: …}",
 				value, r.Means[value], s.forms[0], value, s.forms[1])
 		}
@@ -359,7 +367,7 @@ func (s *source) checkKeys(r *row) {
 	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.Shift != [2]constant{}) {
+	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved()) {
 		// Each form would have another text: every success would be about something else.
 		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift or a pattern",
 			r.Role.name)

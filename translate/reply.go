@@ -45,7 +45,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
 	}
-	codes := &p.table.success.code
+	codes := p.table.success.code
 	switch c.success = c.code == codes[p.from]; {
 	case c.success:
 		c.code = codes[0]
@@ -74,7 +74,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 		return nil
 	}
 	reason := p.fromForm.Code + " is missing"
-	if c.translation.operation.noEnvelope == p.from {
+	if c.translation.operation.bare[p.from] {
 		reason += ", and the fields are not those of a success without an envelope"
 	}
 	return &UnusableReply{Reason: reason}
@@ -82,15 +82,15 @@ func (c *Call) readCode(status int) *UnusableReply {
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
 func (c *Call) checkResult() *UnusableReply {
-	p, noEnvelope := c.translation.reply, c.translation.operation.noEnvelope
+	p, bare := c.translation.reply, c.translation.operation.bare
 	if f := p.misleading(c.reply); f != nil {
 		reason := why("has a value without a counterpart in %v", p.toForm.name)
 		return &UnusableReply{Reason: f.source + " " + reason.String()}
 	}
-	if noEnvelope == p.from && !c.hasMustEqualFields() {
+	if bare[p.from] && !c.hasMustEqualFields() {
 		return &UnusableReply{Reason: "a success that does not name what the request is about"}
 	}
-	if noEnvelope == p.to && !c.hasResult() {
+	if bare[p.to] && !c.hasResult() {
 		// Without an envelope the client could not see that this is a success.
 		return &UnusableReply{Reason: "a success without a result"}
 	}
@@ -105,7 +105,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	p := c.translation.reply
 	dst = append(dst, '{')
 	end := "}"
-	if c.translation.operation.noEnvelope != p.to {
+	if !c.translation.operation.bare[p.to] {
 		dst = c.appendEnvelope(dst)
 		if key := p.toForm.resultKey; key != "" {
 			dst = append(append(dst, key...), '{')
@@ -131,15 +131,15 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
 	from, to := p.fromForm, p.toForm
 	flag, json := to.flagIs[0].json, ""
-	switch paired, ok := t.codes.find(p.from, c.code); {
+	switch paired, ok := t.paired(p.from, p.to, c.code); {
 	case c.success:
 		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
 	case ok:
-		json = paired.json
+		json = to.codeJSON(paired)
 	case code.kind == text && !to.Numeric && to.OtherCode == "":
 		json = code.raw
 	default:
-		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
+		if json = to.codeJSON(t.codeIn(p.from, p.to, c.code)); t.replaces(p.from, p.to, c.code) {
 			c.mismatch(from.Code, Mismatch{"", code.typeName()})
 		}
 	}
@@ -148,9 +148,9 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case v.kind == text:
 		content = v.raw
 	case v.kind != absent:
-		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
+		out, fits := unconverted.append(nil, v, true)
 		if content = string(out); !fits {
-			c.mismatch(from.Text, unconverted.mismatchOf(v, p.from))
+			c.mismatch(from.Text, unconverted.mismatchOf(v))
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
@@ -162,8 +162,8 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
 
-// unconverted is a row without a conversion.
-var unconverted = &row{Role: noRole}
+// unconverted is a field without a conversion.
+var unconverted = &mapping{row: &row{Role: noRole}, convert: asText{}}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan, slots []value) {
@@ -195,7 +195,7 @@ func (c *Call) repeatsAnother(f *mapping, v value) bool {
 // with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
-	if c.translation.operation.noEnvelope != p.from || status != statusOK {
+	if !c.translation.operation.bare[p.from] || status != statusOK {
 		return false
 	}
 	for slot, f := range p.fields {

@@ -8,16 +8,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An
+// A row is one field of one message, as the table declares it. Its lists are by form. An
 // exported field is a key of the table.
 type row struct {
-	Path         [2]string         `by:"form" is:"a path"` // "" if the form lacks the field
+	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
 	As           *yaml.Node        // digits, decimal, or the patterns of both forms
-	Shift        [2]constant       // in the form that has one, the number is greater by this power of ten
+	Shift        byForm[int]       // in the form that has one, the number is greater by this power of ten
 	Values       pairs             // values that differ
 	Empty        constant          // the number that the form with text writes as ""
-	Absent       [2]constant       // in the form that has one, the other form leaves out the field instead of this value
+	Absent       byForm[constant]  // in the form that has one, the other form leaves out the field instead of this value
 	Otherwise    string            `is:"drop|pass"` // a word without a pair, for the form with numbers; "" is pass
 	NoValueWhile []string          // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
@@ -28,7 +28,7 @@ type row struct {
 	Code         string            `is:"a code"` // of the refusal of a value out of bounds
 	Optional     bool              // a success without the field is complete
 	Each         *yaml.Node        // of a list: the rows of its items, or `value`
-	In           [2]string         `is:"a field name"` // of a list of values: in one form, the name of the field that each item has
+	In           byForm[string]    `is:"a field name"` // of a list of values: in one form, the name of the field that each item has
 
 	id     string // its name
 	node   *yaml.Node
@@ -37,8 +37,7 @@ type row struct {
 	// From As.
 	as      string // "digits" or "decimal"; "" for neither
 	digits  bool
-	pattern [2]string // the places of the digits of a text
-	special bool      // it has a pattern, shift, absent, as: decimal or null in a pair, or is a list
+	pattern byForm[string] // by form: the places of the digits of a text
 
 	always   constant // from Fill: for the form that has the field, if the message comes from the other form
 	echoed   string   // from Fill: the name of the row of the request
@@ -58,12 +57,9 @@ type row struct {
 	about, example string
 	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
 
-	list   bool     // a list of single values, or of anything
-	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
-	items  []*row   // from Each: the rows of an item; nil for a row that is no list
-	plain  *row     // the row without what makes it special
-	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
-	places [2]int   // by the form of the input: how many places its decimal point is moved to the right
+	list  bool   // a list of single values, or of anything
+	state *row   // of a callback: the row with means that a reply has for the same field; nil for none
+	items []*row // from Each: the rows of an item; nil for a row that is no list
 }
 
 // hasPairs reports whether the table has pairs for values of the row.
@@ -71,7 +67,7 @@ func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
 
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {
-	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || r.places != [2]int{}
+	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -87,24 +83,24 @@ func (r *row) meaningOf(word string, from int) string {
 	if from == 0 || !r.hasPairs() || r.onlyNullPairs() {
 		return r.Means[word]
 	}
-	paired, _ := r.Values.find(from, word) // without a pair the text is "", which is no value with a meaning
+	paired, _ := r.Values.find(from, 0, word) // without a pair the text is "", which is no value with a meaning
 	return r.Means[paired.text]
 }
 
 // misleads reports whether the other form would get a value with a meaning that this value does not have in its own
 // form: a word without a pair that is spelled like one of the other form.
-func (r *row) misleads(v value, from int) bool {
-	says := cmp.Or(r.state, r)
+func (f *mapping) misleads(v value) bool {
+	says := cmp.Or(f.row.state, f.row)
 	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
 		return false
 	}
 	word := v.text()
 	written := word
-	if paired, ok := r.Values.find(from, word); ok {
+	if paired, ok := f.Values.find(f.from, f.to, word); ok {
 		written = paired.text
 	}
-	means := says.meaningOf(written, 1-from)
-	return means != "" && means != says.meaningOf(word, from)
+	means := says.meaningOf(written, f.to)
+	return means != "" && means != says.meaningOf(word, f.from)
 }
 
 // decides reports whether the meaning of another row is one that NoValueWhile can name.
@@ -167,7 +163,7 @@ func (r *row) name() string {
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// onlyForm returns the only form that has the field, or -1 if both have it.
+// onlyForm returns the only one of the first two forms that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {
 	switch {
 	case r.Path[1] == "":

@@ -89,7 +89,7 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 	from := o.table.formIndex(f)
 	t := o.translations[from][from]
 	switch {
-	case m == Reply && o.noEnvelope == from:
+	case m == Reply && o.bare[from]:
 		s := t.reply.schema(t.reply.out, false)
 		for _, f := range t.reply.fields { // by which such a reply is known as a success
 			if f.Means != nil || f.must && !f.equalsSecret {
@@ -109,8 +109,8 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 		return s
 	case m == Reply:
 		return t.reply.schema(t.reply.root, false)
-	case o.paths[1-from] != "":
-		t = o.translations[from][1-from]
+	case o.paths[otherOf(from)] != "":
+		t = o.translations[from][otherOf(from)]
 	}
 	s := t.request.schema(t.request.root, false)
 	if o.hash != nil {
@@ -234,7 +234,7 @@ func (t *Table) codeOf(form int, code string) string {
 	if form == 0 {
 		return code
 	}
-	return t.codeIn(form, code)
+	return t.codeIn(0, form, code)
 }
 
 // describeCodes returns the codes of failures in a form, by what they mean.
@@ -301,7 +301,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 // describeValue describes a value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
 	request, form := p.message == Request, p.fromForm
-	moved := f.as == "decimal" || f.places != [2]int{}
+	moved := f.isMoved()
 	s.Type = Types{"string"}
 	switch {
 	case f.pattern[0] != "":
@@ -318,7 +318,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		if f.exactDigits > 0 {
 			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.exactDigits)
 		}
-	case form.digits == number && (!moved || f.as == "digits" && f.Shift[p.from].kind != absent):
+	case form.digits == number && (!moved || f.as == "digits" && f.Shift[p.from] > 0):
 		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.min, f.max
 	case form.digits == number:
 		s.Type = Types{"number"}
@@ -358,7 +358,7 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	add := func(format string, values ...any) { list = append(list, fmt.Sprintf(format, values...)) }
 	for _, value := range slices.Sorted(maps.Keys(f.Means)) {
 		shown := strconv.Quote(value)
-		if c, ok := f.Values.find(0, value); ok && p.from != 0 {
+		if c, ok := f.Values.find(0, p.from, value); ok && p.from != 0 {
 			shown = c.json
 		}
 		add("%s: %s", shown, f.Means[value])
@@ -376,7 +376,7 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if f.Code != p.table.invalid {
 		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Code))
 	}
-	other := p.table.forms[1-p.from].name
+	other := p.table.forms[otherOf(p.from)].name
 	switch refusal := p.table.codeOf(p.from, f.lossCode); {
 	case f.loss == "refuse" && f.always.kind != absent:
 		add("A backend of the form %s can have %s only: another value is refused with %s",

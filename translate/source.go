@@ -22,9 +22,8 @@ type source struct {
 	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
-	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
-	codeItems    map[codeKey]*yaml.Node // where codes are listed
-	compared     int                    // the names that were compared for suggestions
+	refusalCodes []*yaml.Node // codes that a refusal of the gateway can have
+	compared     int          // the names that were compared for suggestions
 	problems     Problems
 }
 
@@ -108,18 +107,47 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 		}
 		field := v.FieldByIndex(keys[at].index)
 		if keys[at].key == "" {
-			if field = field.Index(form); keys[at].is == "a path" && value.Tag == nullTag { // it has none
+			field = s.ofForms(field).Index(form)
+			if field.Kind() == reflect.String && value.Tag == nullTag { // it has none
+				field.SetString("")
 				continue
 			}
 		}
 		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
 	}
 	for _, k := range keys {
+		if field := v.FieldByIndex(k.index); strings.HasPrefix(field.Type().Name(), "byForm") {
+			from := n
+			if k.key != "" {
+				from = child(n, k.key)
+			}
+			s.inherit(from, s.ofForms(field))
+		}
 		if k.required && n.Kind == yaml.MappingNode && child(n, k.key) == nil {
 			s.errorf(n, "%s is missing in %s", k.key, what)
 		}
 	}
 	return len(s.problems) == before
+}
+
+// byForm has something for each form of a table.
+type byForm[T any] []T
+
+// ofForms returns the field of a struct with something for each form.
+func (s *source) ofForms(field reflect.Value) reflect.Value {
+	if field.IsNil() {
+		field.Set(reflect.MakeSlice(field.Type(), len(s.table.forms), len(s.table.forms)))
+	}
+	return field
+}
+
+// inherit gives each form that is like another one what that has, unless the mapping n names the form.
+func (s *source) inherit(n *yaml.Node, field reflect.Value) {
+	for f, form := range s.table.forms {
+		if form.like >= 0 && child(n, string(form.name)) == nil {
+			field.Index(f).Set(field.Index(form.like))
+		}
+	}
 }
 
 // read reads the value of a key.
@@ -162,10 +190,11 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **yaml.Node:
 		*v = n
 	default: // a value for each form, or one for both that is no constant
-		byForm := reflect.ValueOf(into).Elem()
+		byForm := s.ofForms(reflect.ValueOf(into).Elem())
 		if n.Kind != yaml.MappingNode && byForm.Index(0).Kind() != reflect.Struct {
-			s.read(n, key, is, byForm.Index(0).Addr().Interface())
-			byForm.Index(1).Set(byForm.Index(0))
+			for f := range s.table.forms {
+				s.read(n, key, is, byForm.Index(f).Addr().Interface())
+			}
 			return
 		}
 		for name, each := range s.members(n, key) {
@@ -252,9 +281,9 @@ func (s *source) constant(n *yaml.Node) constant {
 
 // form returns the index of the form that n names, or -1.
 func (s *source) form(n *yaml.Node, what string) int {
-	f, forms := s.table.formIndex(Form(n.Value)), s.table.forms
+	f := s.table.formIndex(Form(n.Value))
 	if f < 0 {
-		s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), forms[0].name, forms[1].name)
+		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), s.table.formNames())
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,17 +15,20 @@ import (
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, keys: map[reflect.Type][]keyOfField{},
-		codeItems: map[codeKey]*yaml.Node{}, root: &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1},
+		root: &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1},
 	}
 	for i, file := range t.files {
 		root, err := ParseYAML(file)
 		if err != nil {
 			return nil, err.(Problems)
 		}
-		if i == 0 {
-			s.file, s.forms = file.Name, names(child(root, "forms"))
-		} else {
+		if s.file = cmp.Or(s.file, file.Name); i > 0 {
 			s.setOverlay(root, file.Name)
+		}
+		for _, form := range names(child(root, "forms")) {
+			if !slices.Contains(s.forms, form) {
+				s.forms = append(s.forms, form)
+			}
 		}
 		s.spellOut(root)
 		before := s.allRows()
@@ -92,8 +96,10 @@ func spellOut(n *yaml.Node, key string) {
 	}
 }
 
-// firstForm returns the name of the first form, or "".
-func (s *source) firstForm() string { return append(s.forms, "")[0] }
+// isPath reports whether a key of a row or of an operation is the name of a form. null says there that it has none.
+func (s *source) isPath(l level, key string) bool {
+	return (l == rowLevel || l == operationLevel) && slices.Contains(s.forms, key)
+}
 
 const nullTag = "!!null"
 
@@ -146,7 +152,7 @@ func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
 		switch isNull := value.Tag == nullTag; {
 		case isNull && value.Value != "null":
 			s.errorf(key, "%s has no value; null removes it", key.Value)
-		case isNull && !known && !(l == rowLevel && key.Value == s.firstForm()):
+		case isNull && !known && !s.isPath(l, key.Value):
 			s.errorf(key, "%s: null removes, but there is nothing with this name%s", key.Value, hint)
 		case plus && known:
 			s.errorf(key, "+%s: the table has this already; write it without +", key.Value)
@@ -175,11 +181,11 @@ func (s *source) usesRow(message *yaml.Node, name string) bool {
 	}, callbackMessage), func(r namedRow) bool { return r.name.Value == name })
 }
 
-// prune removes each null that has done its work. One in a row can say that the first form has no such field, and one in
-// a message that it does not have a shared row.
+// prune removes each null that has done its work. One can say that a form has no such field or
+// operation, and that a message does not have a shared row.
 func (s *source) prune(n *yaml.Node, l level) {
 	for _, name := range names(n) {
-		says := l == rowLevel && name == s.firstForm() || l == rowsLevel && s.usesRow(n, name)
+		says := s.isPath(l, name) || l == rowsLevel && s.usesRow(n, name)
 		if value := child(n, name); value.Tag != nullTag {
 			s.prune(value, l.below(name))
 		} else if !says {
