@@ -96,9 +96,11 @@ func spellOut(n *yaml.Node, key string) {
 	}
 }
 
-// isPath reports whether a key of a row or of an operation is the name of a form. null says there that it has none.
+// isPath reports whether a key of a row or of an operation is the name of a form that has a path if nothing is said.
+// null says there that it has none.
 func (s *source) isPath(l level, key string) bool {
-	return (l == rowLevel || l == operationLevel) && slices.Contains(s.forms, key)
+	likeAnother := child(child(child(s.root, "forms"), key), "like") != nil
+	return l == rowLevel && key == append(s.forms, "")[0] || (l == rowLevel || l == operationLevel) && likeAnother
 }
 
 const nullTag = "!!null"
