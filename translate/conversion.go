@@ -233,18 +233,22 @@ func (v value) pairText() string {
 // numbers from both forms. If the value does not fit, it is appended unchanged: a reply then counts it, and a request is
 // refused.
 func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bool) {
-	if v.kind == asIs {
+	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
 	}
 	begin := len(dst)
-	switch paired, ok := f.paired(v); {
-	case ok:
-		if dst, fits = append(dst, paired.json...), true; v.kind == null {
+	if f.hasPairs() && v.kind != composite {
+		if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok {
+			if dst = append(dst, paired.json...); v.kind != null && f.rare && f.isTaken(paired.json) {
+				return append(dst[:begin], v.raw...), false
+			}
 			return dst, true // the table says what null is, also if the other form has the same value for an absent field
 		}
+	}
+	switch {
 	case v.kind == null:
 		return append(dst, v.raw...), !f.otherNull
-	case f.hasPairs() && v.kind != composite && f.onlyPairs: // a conversion could produce the pair of another value
+	case f.onlyPairs && v.kind != composite: // a conversion could produce the pair of another value
 	case f.isEmpty(v) && f.digitsTo == number:
 		dst, fits = append(dst, f.Empty.text...), true
 	case f.isEmpty(v):
@@ -256,14 +260,6 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 		return append(dst[:begin], v.raw...), false
 	}
 	return dst, true
-}
-
-// paired returns the pair of a value.
-func (f *mapping) paired(v value) (constant, bool) {
-	if !f.hasPairs() || v.kind == composite {
-		return constant{}, false
-	}
-	return f.Values.find(f.from, f.to, v.pairText())
 }
 
 // isTaken reports whether a value of the other form, as JSON, stands for an absent field or for null.

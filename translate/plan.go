@@ -40,6 +40,7 @@ type mapping struct {
 	equal  int // a success must equal it
 	repeat int // is repeated here
 
+	plain     bool // text stays as it is
 	onlyPairs bool // a value without a pair does not fit
 	otherNull bool // a value of the other form is null here
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
@@ -64,6 +65,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		}
 		converts := r.pattern[0] != "" || r.isMoved()
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
+		f.plain = r.as == "" && !converts && !r.hasPairs() && r.Each == nil && !r.hasAbsent()
 		f.onlyPairs = r.hasPairs() && !r.onlyNullPairs() && !converts
 		_, f.otherNull = r.Values.find(to, from, nullText)
 		f.rare = saysNull || r.hasAbsent() || r.Each != nil
