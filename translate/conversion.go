@@ -24,9 +24,9 @@ func (r *row) conversion(from, to *form) conversion {
 	case r.pattern[0] != "":
 		return newPattern(r.pattern[from.index], r.pattern[to.index])
 	case r.as == "decimal" || places != 0:
-		return decimal{to.digits, places, r.as == "digits"}
+		return decimal{r.digitsIn(to), places, r.as == "digits"}
 	case r.as == "digits":
-		return digits(to.digits)
+		return digits{r.digitsIn(to), r.width[from.index], r.width[to.index]}
 	}
 	return asText{}
 }
@@ -47,25 +47,40 @@ func (asText) write(dst []byte, v value, lenient bool) (out []byte, fits bool) {
 func (asText) want() string       { return "text" }
 func (asText) got(v value) string { return v.typeName() }
 
-// digits is a non-negative integer as a number or as text, digit by digit. It takes both from the message.
-type digits kind
+// digits is a non-negative integer as a number or as text, digit by digit. It takes both from the message. A form with a
+// width has a text of so many digits, with leading zeros.
+type digits struct {
+	to          kind
+	from, width int
+}
 
-func (to digits) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
+func (d digits) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
 	content := v.raw
 	if v.kind == text {
 		content = v.raw[1 : len(v.raw)-1]
 	}
+	if d.from > 0 && v.kind == text && len(content) == d.from && allDigits(content) {
+		content = strings.TrimLeft(content[:d.from-1], "0") + content[d.from-1:]
+	}
 	switch {
-	case !isDigits(content):
+	case !isDigits(content) || d.width > 0 && len(content) > d.width:
 		return dst, false
-	case kind(to) == number:
+	case d.to == number:
 		return append(dst, content...), true
+	case d.width > 0:
+		return appendQuoted(dst, strings.Repeat("0", d.width-len(content))+content), true
 	}
 	return appendQuoted(dst, content), true
 }
 
-func (digits) want() string       { return "a whole number in digits" }
-func (digits) got(v value) string { return v.notDigits() }
+func (digits) want() string { return "a whole number in digits" }
+
+func (digits) got(v value) string {
+	if isDigits(v.text()) {
+		return "more digits than the other form has"
+	}
+	return v.notDigits()
+}
 
 // appendQuoted appends a number as a JSON string. A number needs no escapes.
 func appendQuoted(dst []byte, number string) []byte {

@@ -9,7 +9,7 @@ func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
 // why.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
-	lenient, digits := p.message != Request, p.toForm.digits
+	lenient := p.message != Request
 	for i := range n.names {
 		e := &n.names[i]
 		if e.node != nil {
@@ -42,7 +42,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			continue
 		}
 		if p.noValue(f, v, slots) {
-			dst = append(append(comma(dst), e.key...), noValueOf(digits)...)
+			dst = append(append(comma(dst), e.key...), noValueOf(f.digitsTo)...)
 			continue
 		}
 		var fits bool
@@ -54,7 +54,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			}
 			continue
 		}
-		if f.Otherwise == "" || digits != number || !v.isWord() {
+		if f.Otherwise == "" || f.digitsTo != number || !v.isWord() {
 			if refused = c.misfit(p, f, v); refused != nil {
 				return dst, refused
 			}
@@ -87,7 +87,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 		}
 	case digits:
 		if !f.lacksPair(v) {
-			reason = why(wantDigits, v.notDigits())
+			reason = why(wantDigits, as.got(v))
 		}
 	}
 	if f.each != nil {

@@ -47,7 +47,7 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	textObject, text := inObject(f.Text)
 	f.textInside = textObject != "" && textObject == f.object
 	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
-	tops := []string{cmp.Or(f.object, f.Code), f.Result, f.flag}
+	tops := []string{cmp.Or(f.object, f.Code), segments(f.Result)[0], f.flag}
 	if !f.textInside {
 		tops = append(tops, f.Text)
 	}
@@ -61,8 +61,6 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
 			"as in error.code and error.message",
 			name.Value)
-	case f.object != "" && f.flag == "":
-		s.errorf(name, "form %q: a code in an object needs flag: a success has no such object", name.Value)
 	}
 	if f.Numeric && f.OtherCode == "" {
 		s.errorf(value, "numeric needs other_code: the number for a code that this form does not have")
@@ -136,7 +134,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 			s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
 		}
 	}
-	if f.textInside && s.table.success.text == "" {
+	if f.textInside && f.flag != "" && s.table.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
 			f.name, s.forms[otherOf(form)])
 	}
@@ -191,7 +189,7 @@ func (f *form) isCode(v value) bool {
 
 // says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
 // at all. Otherwise wrong says why the code cannot be read.
-func (t *Table) says(form, status int, flag, code value) (found string, missing bool, wrong string) {
+func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
 	f, success := &t.forms[form], t.success.code[form]
 	if f.flag == "" && f.isCode(code) {
 		return code.text(), false, "" // mostly
@@ -214,7 +212,7 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 		return "", false, f.Code + " " + wrongType("text", code.typeName())
 	}
 	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed })
-	if missing && i >= 0 && !succeeded {
+	if missing && i >= 0 && !succeeded && (flag.kind != absent || message.kind != absent) { // it is of the backend
 		found, missing = f.statuses[i].code, false
 	}
 	if succeeded && missing {
@@ -280,7 +278,7 @@ func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) [
 	}
 	inside := ""
 	switch {
-	case f.object != "" && failed:
+	case f.object != "" && (failed || f.flag == ""): // without a flag the object is always there
 		dst = append(append(append(append(comma(dst), f.objectIn[1:]...), '{'), f.codeKey...), code...)
 		inside = "}"
 	case f.object != "":
@@ -297,7 +295,7 @@ func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) [
 // endFailure appends what a failure has instead of a result.
 func (f *form) endFailure(dst []byte) []byte {
 	if f.resultKey != "" && f.Unused != "omit" {
-		dst = append(append(dst, f.resultKey...), "null"...)
+		dst = append(append(append(dst, ','), keyOf(segments(f.Result)[0])...), "null"...)
 	}
 	return append(dst, '}')
 }
@@ -364,7 +362,13 @@ func (c *Call) Status() int {
 	switch {
 	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
 		return c.status
-	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0 || c.success && c.status/100 != 2:
+	case c.success && c.status/100 != 2:
+		return c.status
+	case c.success && c.translation.operation.status[p.to] != 0:
+		return c.translation.operation.status[p.to]
+	case c.success && c.translation.operation.status[p.from] == c.status:
+		return statusOK
+	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0:
 		return c.status
 	}
 	code := t.success.code[p.to]

@@ -36,7 +36,7 @@ func (p *plan) example(r *mapping) string {
 		if r.digits && r.checkNumber(word).Format != "" {
 			word = strconv.Itoa(cmp.Or(r.min, r.max))
 		}
-		if p.fromForm.digits == number {
+		if r.digitsIn(p.fromForm) == number {
 			return word
 		}
 	}

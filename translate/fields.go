@@ -100,14 +100,14 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 		}
 		f := Field{
 			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(forms[to].digits), About: r.about, Exact: r.exact,
+			Class: r.class, Detail: r.detail(r.digitsTo), About: r.about, Exact: r.exact,
 			Otherwise: r.Otherwise,
 		}
-		if f.Otherwise == "drop" && forms[to].digits == text {
+		if f.Otherwise == "drop" && r.digitsTo == text {
 			f.Otherwise = "pass"
 		}
 		if r.state >= 0 {
-			f.NoValue = noValueOf(forms[to].digits)
+			f.NoValue = noValueOf(r.digitsTo)
 		}
 		for _, p := range r.Values.list {
 			other, _ := r.Values.find(from, to, p.Values[from].text)

@@ -137,7 +137,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 	success.code, success.codeJSON = s.table.everywhere(""), s.table.everywhere("")
 	for f := range s.table.forms {
 		code := append(keys.Code, s.table.everywhere("")...)[f]
-		if code == "" && s.table.forms[f].object != "" {
+		if code == "" && s.table.forms[f].object != "" && s.table.forms[f].flag != "" {
 			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
 		}
 		if code == "" {
@@ -286,7 +286,11 @@ func (s *source) readForm(name, value *yaml.Node, f *form) {
 		f.digits = number
 	}
 	if f.Result != "" {
-		f.resultKey = "," + keyOf(f.Result)
+		names := segments(f.Result)
+		f.resultKey, f.resultEnd = ","+keyOf(names[0]), strings.Repeat("}", len(names)-1)
+		for _, name := range names[1:] {
+			f.resultKey += "{" + keyOf(name)
+		}
 	}
 	s.readEnvelope(name, value, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {

@@ -17,10 +17,11 @@ type operationKeys struct {
 	Sets           map[string]string `is:"a role"`
 	Bare           int               `is:"a form"`
 	StateReturns   bool
-	Route          string     `is:"default"`
-	Result         string     `is:"list"`
-	Hash           *yaml.Node // what is hashed
-	Request, Reply *yaml.Node `must:"be"`
+	Status         byForm[int] // of a success
+	Route          string      `is:"default"`
+	Result         string      `is:"list"`
+	Hash           *yaml.Node  // what is hashed
+	Request, Reply *yaml.Node  `must:"be"`
 }
 
 // bareForms returns a form and those that are like it.
@@ -37,7 +38,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, list: k.Result != "",
+		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)

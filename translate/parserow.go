@@ -75,7 +75,8 @@ func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList b
 func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row {
 	t := s.table
 	r := &row{
-		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole, lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
+		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
+		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(n.row), n.row.Line, n.name.Value + ": " + showRow(n.row)},
 	}
 	if child(n.row, string(t.forms[0].name)) == nil && o.paths[0] != "" {
@@ -118,12 +119,29 @@ func (s *source) readAs(r *row) {
 	switch {
 	case r.As == nil:
 	case r.As.Kind == yaml.MappingNode:
-		for f, text := range s.members(r.As, "as") {
-			if form := s.form(f, "as"); form >= 0 {
-				r.pattern[form] = s.str(text, "as")
+		for f, word := range s.members(r.As, "as") {
+			form, is := s.form(f, "as"), s.str(word, "as")
+			switch {
+			case form < 0 || is == "":
+			case is == "number":
+				r.numbers[form] = number
+			case is == "text" || strings.Trim(is, "0") == "":
+				if r.numbers[form] = text; is != "text" {
+					r.width[form] = len(is)
+				}
+			default:
+				r.pattern[form] = is
 			}
 		}
-		s.inherit(r.As, reflect.ValueOf(r.pattern))
+		for _, list := range []any{r.numbers, r.width, r.pattern} {
+			s.inherit(r.As, reflect.ValueOf(list))
+		}
+		if !slices.Contains(r.pattern, "") {
+			break
+		}
+		if r.as = "digits"; slices.Contains(r.numbers, absent) {
+			s.errorf(r.As, "as: write a pattern for each form, or number, text or zeros (a text with leading zeros) for each")
+		}
 	default:
 		r.as = oneOf(s, r.As, "as", "digits", "decimal")
 	}
@@ -412,5 +430,5 @@ const needsDigits = "needs as: digits and a path in both forms, of which one has
 
 // convertsDigits reports whether one form has the row's digits as a number, and the other as text.
 func (s *source) convertsDigits(r *row) bool {
-	return r.onlyForm() < 0 && r.digits && s.table.forms[0].digits != s.table.forms[1].digits
+	return r.onlyForm() < 0 && r.digits && r.digitsIn(&s.table.forms[0]) != r.digitsIn(&s.table.forms[1])
 }

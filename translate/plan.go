@@ -60,7 +60,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
 			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from],
-			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: t.forms[to].digits,
+			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
 			echo: -1, equal: -1, repeat: -1, state: -1,
 		}
 		converts := r.pattern[0] != "" || r.isMoved()
@@ -287,7 +287,13 @@ func (p *plan) envelope(form int, result *node) *node {
 	p.addField(root, f.Code, p.codeSlot())
 	p.addField(root, f.Text, p.textSlot())
 	if f.Result != "" {
-		root.add(entry{key: keyOf(f.Result), node: result})
+		at, names := root, segments(f.Result)
+		for _, name := range names[:len(names)-1] {
+			inner := newNode(joinPath(at.path, name), p.message)
+			at.add(entry{key: keyOf(name), node: inner})
+			at = inner
+		}
+		at.add(entry{key: keyOf(names[len(names)-1]), node: result})
 		return root
 	}
 	for _, e := range result.names {

@@ -61,7 +61,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()])
+	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()], c.reply[p.textSlot()])
 	switch {
 	case wrong != "":
 		return &UnusableReply{Reason: wrong}
@@ -109,7 +109,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 		dst = c.appendEnvelope(dst)
 		if key := p.toForm.resultKey; key != "" {
 			dst = append(append(dst, key...), '{')
-			end = "}}"
+			end = "}" + p.toForm.resultEnd + "}"
 		}
 	}
 	dst, _ = c.emit(p, p.out, dst, c.reply)

@@ -37,6 +37,8 @@ type row struct {
 	// From As.
 	as      string // "digits" or "decimal"; "" for neither
 	digits  bool
+	numbers byForm[kind]   // of a row that says it: how each form writes the digits
+	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
 	pattern byForm[string] // by form: the places of the digits of a text
 
 	always   constant // from Fill: for the form that has the field, if the message comes from the other form
@@ -60,6 +62,14 @@ type row struct {
 	list  bool   // a list of single values, or of anything
 	state *row   // of a callback: the row with means that a reply has for the same field; nil for none
 	items []*row // from Each: the rows of an item; nil for a row that is no list
+}
+
+// digitsIn returns how a form writes the digits of the row: as a number, or as text.
+func (r *row) digitsIn(f *form) kind {
+	if is := r.numbers[f.index]; is != absent {
+		return is
+	}
+	return f.digits
 }
 
 // hasPairs reports whether the table has pairs for values of the row.

@@ -178,7 +178,7 @@ func (p *plan) schema(n *node, failed bool) *Schema {
 		switch isObject := e.node != nil && p.message == Reply && envelope && !p.item && form.object == e.name(); {
 		case e.node == nil:
 			v, required = p.member(e, failed)
-		case isObject && !failed || failed && !isObject: // the error of a success, the result of a failure
+		case isObject && !failed && form.flag != "" || failed && !isObject: // the error of a success, the result of a failure
 			if form.Unused == "omit" {
 				continue
 			}
@@ -300,7 +300,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 
 // describeValue describes a value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, form := p.message == Request, p.fromForm
+	request, in := p.message == Request, f.digitsIn(p.fromForm)
 	moved := f.isMoved()
 	s.Type = Types{"string"}
 	switch {
@@ -318,10 +318,12 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		if f.exactDigits > 0 {
 			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.exactDigits)
 		}
-	case form.digits == number && (!moved || f.as == "digits" && f.Shift[p.from] > 0):
+	case in == number && (!moved || f.as == "digits" && f.Shift[p.from] > 0):
 		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.min, f.max
-	case form.digits == number:
+	case in == number:
 		s.Type = Types{"number"}
+	case f.width[p.from] > 0:
+		s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.width[p.from])
 	case request && moved:
 		s.Pattern = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
 	case request:
@@ -332,20 +334,20 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	for _, one := range f.Values.list {
 		others = append(others, json.RawMessage(one.Values[p.from].json))
 	}
-	if f.Empty.kind != absent && form.digits == text && s.Pattern != "" {
+	if f.Empty.kind != absent && in == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
 	words := !request && f.as == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "drop"
 	switch {
-	case words && form.digits == number:
+	case words && in == number:
 		s.Type = append(s.Type, "string")
 	case len(others) == 0:
-	case request && f.pattern[0] == "" && !moved:
+	case request && f.onlyPairs:
 		s.Type, s.Pattern, s.Enum = nil, "", others
 	default:
 		*s = Schema{AnyOf: []*Schema{{Enum: others}, {Type: s.Type, Pattern: s.Pattern}}, Example: s.Example}
 	}
-	if form.digits == number && s.Type != nil && (f.state >= 0 || f.Otherwise == "drop") {
+	if in == number && s.Type != nil && (f.state >= 0 || f.Otherwise == "drop") {
 		s.Type = append(s.Type, "null")
 	}
 }
@@ -366,7 +368,7 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if p.message != Request {
 		return list
 	}
-	inText := f.digits && p.fromForm.digits == text
+	inText := f.digits && f.digitsIn(p.fromForm) == text
 	if inText && f.min > 0 {
 		add("At least %d", f.min)
 	}

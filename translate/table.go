@@ -55,9 +55,10 @@ type form struct {
 	digits kind // how the form writes a field with as: digits: number or text
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
+	resultEnd                   string // what closes the objects around the result
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
-	Result     string `is:"a field name"`     // the object that holds the result; "" for the top level
+	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
 	Numbers    string `is:"json|text" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
 
@@ -95,6 +96,7 @@ type Operation struct {
 	byDefault    bool              // `route: default`: also a read goes to the default upstream
 	paths        byForm[string]    // "" if the form lacks the operation
 	bare         byForm[bool]      // whether a successful reply has no envelope
+	status       byForm[int]       // of a success; 0 for any 2xx
 	sets         map[string]string // by role: the value of the field after a success
 	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
@@ -297,7 +299,7 @@ func (t *Table) hasMeanings(role string) bool {
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o := &Operation{
-		Name: name, Effect: Write, paths: t.everywhere(""), bare: make(byForm[bool], len(t.forms)), rows: map[Message][]*row{}, table: t,
+		Name: name, Effect: Write, paths: t.everywhere(""), bare: make(byForm[bool], len(t.forms)), status: make(byForm[int], len(t.forms)), rows: map[Message][]*row{}, table: t,
 	}
 	form := t.formIndex(f)
 	o.paths[form] = "/"
