@@ -151,8 +151,11 @@ func (c *Config) checkUpstream(u *Upstream) {
 		problem("an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none or notify")
 	}
 	if c.Table != nil {
-		forms := c.Table.Forms()
-		if known := []string{string(forms[0]), string(forms[1])}; !slices.Contains(known, string(u.Form)) {
+		var known []string
+		for _, form := range c.Table.BackendForms() {
+			known = append(known, string(form))
+		}
+		if !slices.Contains(known, string(u.Form)) {
 			problem("must be "+orList(known)+translate.DidYouMean(string(u.Form), known), "form")
 		}
 	}

@@ -139,3 +139,26 @@ func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 		equal(t, back.last(t).body, create(upstream))
 	})
 }
+
+// A backend can speak a form of its own that is like one of the two.
+func TestBackendOfAFormLikeAnother(t *testing.T) {
+	t.Parallel()
+	overlay := overlayFile(t, "forms: {acme: {like: v2, text: msg, codes: {GONE: BILL_003}}}\n"+
+		"operations: {bill.read: {acme: /acme/read, reply: {billId: {acme: id}}}}\n")
+	for _, client := range []string{"v2", "legacy"} {
+		parallel(t, client, func(t *testing.T) {
+			replies := `{"code":"0000","msg":"ok","data":{"apiKey":"k","id":"B1","apprState":"W"}}`
+			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { replyWith(200, replies).ServeHTTP(w, r) }))
+			b := newGatewayTo(t, "acme", back, overlay)
+			read := func() string {
+				return b.post(inForm(client, "/bill/read", "/if/bill/read"), inForm(client,
+					`{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`, `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`)).body
+			}
+			equal(t, read(), inForm(client, `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"B1","apprState":"W"}}`,
+				`{"apikey":"k","bill_id":"B1","appr_state":"W"}`))
+			equal(t, back.first(t).target, "/acme/read")
+			replies = `{"code":"GONE","msg":"none","data":null}`
+			equal(t, read(), inForm(client, `{"code":"BILL_003","message":"none","data":null}`, `{"code":"BILL_003","msg":"none"}`))
+		})
+	}
+}

@@ -317,8 +317,16 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 // Callback returns the table's callback, or nil if it has none.
 func (t *Table) Callback() *Callback { return t.callback }
 
-// Forms returns the two forms of the table. The catalogue lists the codes of the first.
+// Forms returns the two forms of the table, which clients speak. The codes are those of the first.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
+
+// BackendForms returns the forms that upstreams can speak: the two of the table, and those that are like one of them.
+func (t *Table) BackendForms() (forms []Form) {
+	for _, f := range t.forms {
+		forms = append(forms, f.name)
+	}
+	return forms
+}
 
 // InCatalogue reports whether the catalogue has the code.
 func (t *Table) InCatalogue(code string) bool {
