@@ -163,14 +163,6 @@ func isWhole(text string) bool {
 	return isDigits(digits) && (!negative || digits != "0")
 }
 
-// codeKind is the type of codes in the form.
-func (f *form) codeKind() kind {
-	if f.Numeric {
-		return number
-	}
-	return text
-}
-
 // codeJSON returns a code as the form writes it.
 func (f *form) codeJSON(code string) string {
 	if f.Numeric {
