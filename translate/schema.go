@@ -335,7 +335,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	if f.Empty.kind != absent && form.digits == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
-	words := !request && f.as == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "drop"
+	words := !request && f.mayBeWord() && f.Otherwise != "drop"
 	switch {
 	case words && form.digits == number:
 		s.Type = append(s.Type, "string")
