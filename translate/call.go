@@ -29,7 +29,7 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 		return slices.IndexFunc(t.request.fields, is)
 	}
 	for slot, f := range t.reply.fields {
-		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.id == f.echoed })
+		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.row == f.asked })
 		sameRole := func(asked *mapping) bool { return asked.Role == f.Role && asked.source != "" }
 		f.equal, f.repeat = slotOf(f.must, sameRole), slotOf(f.repeats, sameRole)
 		if f.equal >= 0 || f.repeat >= 0 {

@@ -17,7 +17,7 @@ type Fact struct {
 	Paired       bool   // the row has a pair for the value
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
 	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
-	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role has zero_is_a_value
+	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role is exact
 	Exact        bool   // by the table, one difference is too many
 	Public       bool   // not personal data: its role is public, or its row has `as: digits`, as dates have
 }

@@ -148,7 +148,7 @@ func (r *mapping) detail(digits kind) (list Details) {
 	case r.class == Defaulted:
 		say("%v", r.always.json)
 	case r.class == Echoed:
-		say("from the request's %v", r.echoed)
+		say("from the request's %v", r.asked.Path[r.to])
 	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
 	case r.class == Lossy && r.always.kind != absent:

@@ -50,7 +50,7 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	}
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			words := r.digits && r.Role.Many && !r.hasPairs() && r.Otherwise == ""
+			words := r.mayBeWord() && r.Otherwise == ""
 			if words && r.onlyForm() < 0 && r.digitsIn(&t.forms[form]) == text && !slices.Contains(paths, r.Path[form]) {
 				paths = append(paths, r.Path[form])
 			}

@@ -73,11 +73,16 @@ func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList b
 }
 
 func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row {
-	t := s.table
+	t, at := s.table, n.row
+	for _, value := range Members(n.row) { // an overlay may have changed a part of the row
+		if s.overlayOf[value] != "" {
+			at = value
+		}
+	}
 	r := &row{
 		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
 		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
-		source: Row{s.fileOf(n.row), n.row.Line, n.name.Value + ": " + showRow(n.row)},
+		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
 	}
 	if child(n.row, string(t.forms[0].name)) == nil && o.paths[0] != "" {
 		r.Path[0] = s.fieldPath(n.name, "a path")
@@ -89,6 +94,7 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 		r.about, r.example, r.exampleKind = f.About, f.example, f.kind
 	}
 	r.exact = m == Reply && r.Role.Exact
+	r.Required = r.Required && m == Request // shared rows can be in a reply
 	s.checkMisplaced(r, string(m), n.shared)
 	if inList {
 		s.checkMisplaced(r, "row of each", n.shared)
@@ -219,7 +225,10 @@ func (s *source) readCheck(r *row) {
 // checkEcho checks the row of the request that a row of a reply repeats.
 func (s *source) checkEcho(o *Operation, r *row) {
 	asks := func(asked *row) bool { return asked.id == r.echoed && asked.Path[max(r.onlyForm(), 0)] != "" }
-	if r.echoed != "" && !slices.ContainsFunc(o.rows[Request], asks) {
+	switch i := slices.IndexFunc(o.rows[Request], asks); {
+	case i >= 0:
+		r.asked = o.rows[Request][i]
+	case r.echoed != "":
 		s.errorf(r.Fill, "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[max(r.onlyForm(), 0)],
 			didYouMeanRow(r.echoed, o.rows[Request]))
 	}

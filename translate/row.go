@@ -43,6 +43,7 @@ type row struct {
 
 	always   constant // from Fill: for the form that has the field, if the message comes from the other form
 	echoed   string   // from Fill: the name of the row of the request
+	asked    *row     // that row
 	loss     string   // from Lost: "drop" or "refuse"
 	lossCode string
 
@@ -74,6 +75,9 @@ func (r *row) digitsIn(f *form) kind {
 
 // hasPairs reports whether the table has pairs for values of the row.
 func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
+
+// mayBeWord reports whether a form with text may write a word instead of the digits: a code, but no time or number.
+func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact && !r.hasPairs() }
 
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {

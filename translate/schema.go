@@ -337,7 +337,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	if f.Empty.kind != absent && in == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
-	words := !request && f.as == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "drop"
+	words := !request && f.mayBeWord() && f.Otherwise != "drop"
 	switch {
 	case words && in == number:
 		s.Type = append(s.Type, "string")

@@ -143,7 +143,7 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 		}
 		if !is(Unpaid) || !is(Paid) {
 			return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
-				"not final, as in means: [open, paid, cancelled], done: [paid, cancelled], moves: [open to paid, paid to cancelled]; it has %s",
+				"not final, as in moves: [open to paid, paid to cancelled], done: [paid, cancelled]; it has %s",
 				State, strings.Join(known, ", "))
 		}
 		return read, nil
