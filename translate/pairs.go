@@ -25,7 +25,7 @@ func (p pairs) find(from int, value string) (constant, bool) {
 // readPairs reads pairs of values.
 func (s *source) readPairs(n *yaml.Node) pairs {
 	p := pairs{at: [2]map[string]int{{}, {}}}
-	for _, item := range s.items(n, "pairs") {
+	for _, item := range s.items(n, "values") {
 		var read pair
 		ok := s.decode(item, "a pair", &read)
 		for f, v := range read.Values {

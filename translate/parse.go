@@ -26,7 +26,7 @@ func (s *source) readTable() {
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
-		r := &role{name: name.Value}
+		r := &role{name: s.fieldPath(name, "a name")}
 		if t.roles[r.name] = r; s.decode(v, "a role", r) {
 			s.checkRoleKeys(r, v)
 		}
@@ -67,11 +67,19 @@ func (s *source) readTable() {
 	}
 	for name, rows := range s.members(keys.Shared, "shared") {
 		s.members(rows, "shared."+name.Value)
+		if use := child(rows, useKey); use != nil {
+			s.errorf(use, "use: shared rows cannot use others")
+		}
 	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
+	for name := range Members(keys.Shared) {
+		if !s.used[name.Value] {
+			s.errorf(name, "shared: no message has use: %s", name.Value)
+		}
+	}
 	s.checkReferences(keys.Operations)
 }
 
@@ -105,7 +113,7 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 	}
 	for _, move := range r.Moves {
 		from, to, ok := strings.Cut(move, " to ")
-		if !ok || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
+		if !ok || from == "" || to == "" || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
@@ -286,8 +294,8 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	return f
 }
 
-// fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
-// gateway uses the names of an envelope in them.
+// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
+// in JSON paths: the gateway uses the names of an envelope in them.
 func (s *source) fieldPath(n *yaml.Node, is string) string {
 	const digits = "0123456789"
 	inName := func(c rune) bool {
@@ -298,15 +306,17 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 	switch {
 	case path == "":
 		return ""
-	case is == "a path":
+	case is != "a field name":
 		names = segments(path)
 	}
 	for _, name := range names {
 		switch {
 		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
-			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
 		case strings.Trim(name, digits) == "":
-			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
 	return path

@@ -15,7 +15,7 @@ type operationKeys struct {
 	Effect         Effect            `must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	Bare           int               `is:"a form"`
+	Bare           int               // a form
 	StateReturns   bool
 	Route          string     `is:"default"`
 	Result         string     `is:"list"`
@@ -27,7 +27,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
 		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.Bare, sets: k.Sets, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}

@@ -22,11 +22,7 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	for range s.members(n, "a "+string(m)) { // reports what is no mapping
 		break
 	}
-	if use := child(n, useKey); use != nil {
-		for _, name := range namesIn(use) {
-			s.checkUse(use, m, name)
-		}
-	}
+	s.checkUse(n, m)
 	o.rows[m] = s.readRowList(o, m, s.rowsOf(n, m), false)
 	if m != Reply {
 		return
@@ -38,14 +34,24 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	}
 }
 
-// checkUse checks the name of shared rows.
-func (s *source) checkUse(n *yaml.Node, m Message, name string) {
+// checkUse checks the names of the shared rows of a message.
+func (s *source) checkUse(message *yaml.Node, m Message) {
+	use, list := child(message, useKey), []string{}
+	switch {
+	case use == nil || use.Tag == nullTag:
+	case use.Kind == yaml.SequenceNode:
+		s.read(use, useKey, "", &list)
+	default:
+		list = append(list, s.str(use, useKey))
+	}
 	known := names(child(s.root, "shared"))
 	if m == callbackMessage {
 		known = append(known, names(child(s.root, "operations"))...)
 	}
-	if !slices.Contains(known, name) {
-		s.errorf(n, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+	for _, name := range list {
+		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
+			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+		}
 	}
 }
 
@@ -75,8 +81,12 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 		Role: noRole, lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(n.row), n.row.Line, n.name.Value + ": " + showRow(n.row)},
 	}
-	if child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
-		r.Path[0] = s.fieldPath(n.name, "a path")
+	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
+		r.Path[0] = name
+	}
+	if slices.Contains(s.forms, n.name.Value) {
+		s.errorf(n.name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
+			n.name.Value)
 	}
 	if !s.decode(n.row, "a row", r) {
 		return r
@@ -115,11 +125,8 @@ func (s *source) readAs(r *row) {
 	switch {
 	case r.As == nil:
 	case r.As.Kind == yaml.MappingNode:
-		for f, text := range s.members(r.As, "as") {
-			if form := s.form(f, "as"); form >= 0 {
-				r.pattern[form] = s.str(text, "as")
-			}
-		}
+		s.read(r.As, "as", "", &r.pattern)
+		s.readPattern(r.As, r)
 	default:
 		r.as = oneOf(s, r.As, "as", "digits", "decimal")
 	}
@@ -128,13 +135,12 @@ func (s *source) readAs(r *row) {
 
 // readFill reads a constant, or a path of the request after $.
 func (s *source) readFill(m Message, r *row) {
-	switch path, echo := "", false; {
+	switch {
 	case r.Fill == nil:
-	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$"):
-		if path, echo = strings.CutPrefix(r.Fill.Value, "$"); echo && m != Reply {
-			s.errorf(r.Fill, "fill: $%s is a value of the request, which only a reply can repeat", path)
+	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
+		if r.echoed = r.Fill.Value[1:]; m != Reply {
+			s.errorf(r.Fill, "fill: %s is a value of the request, which only a reply can repeat", r.Fill.Value)
 		}
-		r.echoed = path
 	case m == Reply:
 		s.errorf(r.Fill, "fill: a reply can only repeat a value of the request, as in fill: $PATH")
 	default:
@@ -224,7 +230,7 @@ func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, in
 		}
 		other := used[path[:end]]
 		if other != nil && (other.Path[form] == path[:end] || end == len(path)) {
-			s.errorf(r.node, "%s: the row on line %d already has the path %s", path, other.node.Line, other.Path[form])
+			s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, other.Path[form])
 			return
 		}
 		used[path[:end]] = cmp.Or(other, r)
@@ -243,7 +249,7 @@ func (s *source) checkRole(r *row, others []*row) {
 	only := r.onlyForm()
 	for _, other := range others {
 		if differentForms := only >= 0 && other.onlyForm() == 1-only; !differentForms {
-			s.errorf(r.node, "role: the row on line %d already has the role %s", other.node.Line, r.Role.name)
+			s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
 			return
 		}
 	}
@@ -370,6 +376,9 @@ func (s *source) checkKeys(r *row) {
 			const text = "%s is not allowed with role: %s, which is secret: commands and pages show the table"
 			s.errorf(v, text, key, r.Role.name)
 		}
+	}
+	if r.digits && (r.oneOf != nil || r.exactDigits > 0) {
+		s.errorf(r.Check, "check: as: digits needs a range, such as 1..9")
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string

@@ -24,6 +24,7 @@ type source struct {
 	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
 	codeItems    map[codeKey]*yaml.Node // where codes are listed
+	used         map[string]bool        // by name of shared rows
 	compared     int                    // the names that were compared for suggestions
 	problems     Problems
 }
@@ -128,11 +129,7 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case *bool:
 		*v = s.boolean(n, key)
 	case *int:
-		if is == "a form" {
-			*v = s.form(n, key)
-		} else {
-			*v = s.wholeNumber(n, key)
-		}
+		*v = s.form(n, key)
 	case *string:
 		*v = s.text(n, key, is)
 	case *[]string:
@@ -168,6 +165,9 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 			byForm.Index(1).Set(byForm.Index(0))
 			return
 		}
+		if byForm.Index(0).Kind() == reflect.Struct && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
+		}
 		for name, each := range s.members(n, key) {
 			if f := s.form(name, key); f >= 0 {
 				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
@@ -184,7 +184,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a code":
 		s.refusalCodes = append(s.refusalCodes, n)
 		return s.checkCode(n, s.str(n, is))
-	case "a field name", "a path":
+	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
@@ -205,15 +205,6 @@ func (s *source) boolean(n *yaml.Node, what string) bool {
 	var v bool
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
 		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-	}
-	return v
-}
-
-func (s *source) wholeNumber(n *yaml.Node, what string) int {
-	var v int
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
-		s.errorf(n, "%s must be a whole number, but is %s", what, show(n))
-		return 0
 	}
 	return v
 }

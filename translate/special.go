@@ -35,10 +35,7 @@ func (s *source) readSpecial(r *row) {
 		plain.Values = pairs{}
 	}
 	if r.plain = &plain; r.onlyForm() >= 0 {
-		s.errorf(r.node, "pattern, as: decimal, shift and absent need a path in both forms")
-	}
-	if r.pattern != [2]string{} {
-		s.readPattern(r.As, r)
+		s.errorf(r.node, "as, shift, absent and null in values need a path in both forms")
 	}
 	if n := child(r.node, "shift"); n != nil {
 		s.readShift(n, r)
@@ -47,9 +44,7 @@ func (s *source) readSpecial(r *row) {
 	moved := r.as == "decimal" || r.places != [2]int{}
 	switch {
 	case moved && (r.min > 0 || r.max > 0 || r.exactDigits > 0):
-		s.errorf(r.node, "min, max and exact_digits are not allowed with as: decimal or shift")
-	case r.as != "" && r.pattern[0] != "":
-		s.errorf(r.node, "pattern and as cannot stand in one row")
+		s.errorf(r.Check, "check: a range is not allowed with as: decimal or shift")
 	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
 		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
 	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
@@ -85,14 +80,14 @@ func (s *source) readPattern(n *yaml.Node, r *row) {
 			}
 		}
 		if strings.ContainsAny(pattern, "\"\\") || len(places[f]) == 0 {
-			s.errorf(n, "pattern: each form needs a text of digit places (%s) and other characters, but %s has %q",
+			s.errorf(n, "as: each form needs a text of digit places (%s) and other characters, but %s has %q",
 				digitPlaces, s.forms[f], pattern)
 			return
 		}
 	}
 	for _, c := range []byte(digitPlaces) {
 		if a, b := len(places[0][c]), len(places[1][c]); a != b {
-			s.errorf(n, "pattern: %s has %d times %c and %s %d times: no digit can be left out or invented",
+			s.errorf(n, "as: %s has %d times %c and %s %d times: no digit can be left out or invented",
 				s.forms[0], a, c, s.forms[1], b)
 		}
 	}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, keys: map[reflect.Type][]keyOfField{},
-		codeItems: map[codeKey]*yaml.Node{}, root: &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1},
+		codeItems: map[codeKey]*yaml.Node{}, used: map[string]bool{},
 	}
 	for i, file := range t.files {
 		root, err := ParseYAML(file)
@@ -22,18 +23,24 @@ func load(t *Table) (*source, Problems) {
 			return nil, err.(Problems)
 		}
 		if i == 0 {
-			s.file, s.forms = file.Name, names(child(root, "forms"))
-		} else {
+			s.file, s.forms, s.root = file.Name, names(child(root, "forms")), root
+		}
+		if s.spellOut(root); i > 0 {
 			s.setOverlay(root, file.Name)
 		}
-		s.spellOut(root)
 		before := s.allRows()
-		s.members(root, "a table")
-		if s.merge(s.root, root, tableLevel, i == 0); i > 0 {
-			s.recordChanges(root, before)
+		if s.members(root, "a table"); i == 0 {
+			s.merge(&yaml.Node{Kind: yaml.MappingNode}, root, tableLevel, true) // finds what null cannot remove
+			continue
 		}
+		if key, shared := find(root, "shared"); key != nil { // other rows refer to these
+			remove(root, key.Value)
+			root.Content = slices.Concat([]*yaml.Node{key, shared}, root.Content)
+		}
+		s.merge(s.root, root, tableLevel, false)
+		s.recordChanges(root, before)
 	}
-	if prune(s.root); len(s.problems) == 0 {
+	if s.prune(s.root, tableLevel); len(s.problems) == 0 {
 		s.readTable()
 	}
 	// A mistake in shared rows is found in every message that uses them.
@@ -123,56 +130,88 @@ func (l level) below(key string) level {
 // replaced. null removes what is there. It stays in the tree, since it can remove a row that a message gets from shared
 // ones. In what is new all names are new.
 func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
-	for key, value := range Members(over) {
-		name, plus := strings.CutPrefix(key.Value, "+")
-		if plus = plus && !isNew && (l == operationsLevel || l == rowsLevel); plus {
-			key = scalar(name, key)
-			s.overlayOf[key] = s.overlayOf[over]
+	used, index := map[string]*yaml.Node{}, map[string]int{} // without it 100,000 codes of an overlay take minutes
+	if l == rowsLevel {
+		used = byName(slices.Concat(s.usedRows(base), s.usedRows(over)))
+	}
+	for i, name := range names(base) {
+		index[name] = 2 * i
+	}
+	put := func(key, value *yaml.Node) {
+		at, ok := index[key.Value]
+		if !ok {
+			at = len(base.Content)
+			index[key.Value], base.Content = at, append(base.Content, key, value)
 		}
-		_, old := find(base, key.Value)
-		known := old != nil || l == rowsLevel && s.usesRow(base, key.Value)
-		hint := DidYouMean(key.Value, names(base))
+		base.Content[at], base.Content[at+1] = key, value
+	}
+	for key, value := range Members(over) {
+		named := l == operationsLevel || l == rowsLevel && key.Value != useKey
+		name, plus := strings.CutPrefix(key.Value, "+")
+		if plus = plus && named; plus {
+			key.Value, key.Tag = name, "!!str"
+		}
+		var old *yaml.Node
+		if at, ok := index[key.Value]; ok {
+			old = base.Content[at+1]
+		}
+		shared := used[key.Value]
+		known := old != nil && old.Tag != nullTag || old == nil && shared != nil
+		hint := func() string {
+			return s.suggest(key.Value, slices.AppendSeq(names(base), maps.Keys(used)))
+		}
+		isMerged := value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel
 		switch isNull := value.Tag == nullTag; {
 		case isNull && value.Value != "null":
 			s.errorf(key, "%s has no value; null removes it", key.Value)
 		case isNull && !known && !(l == rowLevel && key.Value == s.firstForm()):
-			s.errorf(key, "%s: null removes, but there is nothing with this name%s", key.Value, hint)
-		case plus && known:
-			s.errorf(key, "+%s: the table has this already; write it without +", key.Value)
-		case !plus && !known && !isNew && (l == operationsLevel || l == rowsLevel) && key.Value != useKey:
-			s.errorf(key, "the table has no %s here%s; to add it, write +%[1]s", key.Value, hint)
-		case old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+			s.errorf(key, "%s: null removes it, but there is nothing with this name%s", key.Value, hint())
+		case plus && (known || isNew):
+			s.errorf(key, "+%s: only what an overlay adds has a +; write it without", key.Value)
+		case !plus && !known && !isNew && named:
+			s.errorf(key, "the table has no %s here; to add it, write +%[1]s%s", key.Value, hint())
+		case isMerged && known && old == nil && shared.Kind == yaml.MappingNode:
+			s.merge(s.cloneOf(shared), value, rowLevel, isNew)
+			put(key, value) // func rowsOf merges it into the shared one
+		case isMerged && known && old != nil && old.Kind == yaml.MappingNode:
 			s.merge(old, value, l.below(key.Value), isNew)
-		case old == nil && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+		case isMerged && !known:
 			added := s.cloneOf(value)
 			added.Content = nil
-			base.Content = append(base.Content, key, added)
-			s.merge(added, value, l.below(key.Value), true)
-		case old != nil && old.Kind == yaml.SequenceNode && value.Kind == yaml.SequenceNode && base == child(s.root, "codes"):
+			put(key, added)
+			s.merge(added, value, l.below(key.Value), isNew || l != tableLevel)
+		case known && value.Kind == yaml.SequenceNode && base == child(s.root, "codes") && old.Kind == value.Kind:
 			old.Content = append(old.Content, value.Content...)
 		default:
-			set(base, key, value)
+			put(key, value)
 		}
 	}
 }
 
-// usesRow reports whether a message has a row with a name from shared ones.
-func (s *source) usesRow(message *yaml.Node, name string) bool {
-	use := child(message, useKey)
-	return use != nil && slices.ContainsFunc(s.rowsOf(&yaml.Node{
-		Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(useKey, use), use},
-	}, callbackMessage), func(r namedRow) bool { return r.name.Value == name })
+// usedRows returns the shared rows of a message.
+func (s *source) usedRows(message *yaml.Node) []namedRow {
+	key, use := find(message, useKey)
+	if key == nil {
+		return nil
+	}
+	return s.rowsOf(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, use}}, callbackMessage)
 }
 
-// prune removes what null stands for from a mapping. In a row, the null of the first form says that it has no such
-// field.
-func prune(n *yaml.Node, kept ...string) {
-	for _, name := range names(n) {
-		if value := child(n, name); value.Tag == nullTag && !slices.Contains(kept, name) {
-			remove(n, name)
-		} else if name != "shared" && !slices.Contains(messageKeys, Message(name)) {
-			prune(value, kept...)
+// prune removes what null stands for from a mapping, but for rows, which func rowsOf prunes. The null of the first form
+// says that it lacks the field of the row.
+func (s *source) prune(n *yaml.Node, l level) {
+	var kept []*yaml.Node // not in place: copies of n keep theirs
+	for key, value := range Members(n) {
+		if value.Tag == nullTag && (l != rowLevel || key.Value != s.firstForm()) {
+			continue
 		}
+		if below := l.below(key.Value); below != rowsLevel && below != valueLevel {
+			s.prune(value, below)
+		}
+		kept = append(kept, key, value)
+	}
+	if n.Kind == yaml.MappingNode {
+		n.Content = kept
 	}
 }
 
@@ -210,9 +249,9 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 			under, over = over, under
 		}
 		if rows[at].shared = true; under.Kind == yaml.MappingNode && over.Kind == yaml.MappingNode {
-			under = s.cloneOf(under)
-			s.merge(under, over, rowLevel, true)
-			over = under
+			merged, problems := s.cloneOf(under), s.problems
+			s.merge(merged, over, rowLevel, true)
+			over, s.problems = merged, problems // it was checked when it was added
 		}
 		rows[at].row = over
 	}
@@ -236,14 +275,17 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
 	for i, r := range rows {
 		rows[i].row = s.cloneOf(r.row)
-		prune(rows[i].row, s.firstForm())
+		s.prune(rows[i].row, rowLevel)
 	}
 	return rows
 }
 
 // namesIn returns the names of shared rows: one, or a list.
 func namesIn(n *yaml.Node) (list []string) {
-	if n.Kind == yaml.ScalarNode {
+	switch {
+	case n.Tag == nullTag:
+		return nil
+	case n.Kind == yaml.ScalarNode:
 		return []string{n.Value}
 	}
 	for _, item := range n.Content {
