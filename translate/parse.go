@@ -32,7 +32,7 @@ func (s *source) readTable() {
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
-		t.fields[name.Value] = s.readFieldText(v)
+		t.fields[s.fieldPath(name, "a field name")] = s.readFieldText(v)
 	}
 	switch {
 	case len(s.problems) > 0:
@@ -81,6 +81,12 @@ func (s *source) readTable() {
 		}
 	}
 	s.checkReferences(keys.Operations)
+	for name := range Members(keys.Fields) {
+		f, written := t.fields[name.Value], len(t.files) == 1 || s.overlayOf[name] != "" // an overlay can remove the rows
+		if f != nil && !f.used && written && len(s.problems) == 0 {
+			s.errorf(name, "fields: no row has the name %s", name.Value)
+		}
+	}
 }
 
 // readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no

@@ -92,7 +92,7 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example, r.exampleKind = f.About, f.example, f.kind
+		r.about, r.example, r.exampleKind, f.used = f.About, f.example, f.kind, true
 	}
 	r.exact = m == Reply && r.Role.Exact
 	s.checkMisplaced(r, string(m), n.shared)

@@ -145,6 +145,7 @@ type fieldText struct {
 
 	example string
 	kind    kind // of the example
+	used    bool // a row has this name
 }
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.

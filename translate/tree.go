@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -391,8 +392,9 @@ func byName(rows []namedRow) map[string]*yaml.Node {
 
 func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known []namedRow) {
 	c := RowChange{File: s.overlayOf[overlay], Message: message}
-	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, or has lost a key
-		c.Line = s.lineOf(overlay, name)
+	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, has lost a key, or is used by what is new
+		operation, _, _ := strings.Cut(message, " ")
+		c.Line = cmp.Or(s.lineOf(overlay, name), s.lineOf(overlay, operation))
 	}
 	if before == nil {
 		var names []string
