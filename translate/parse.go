@@ -81,10 +81,13 @@ func (s *source) readTable() {
 		}
 	}
 	s.checkReferences(keys.Operations)
-	for name := range Members(keys.Fields) {
-		f, written := t.fields[name.Value], len(t.files) == 1 || s.overlayOf[name] != "" // an overlay can remove the rows
-		if f != nil && !f.used && written && len(s.problems) == 0 {
-			s.errorf(name, "fields: no row has the name %s", name.Value)
+	for _, name := range names(keys.Fields) {
+		switch key, _ := find(keys.Fields, name); {
+		case t.fields[name] == nil || t.fields[name].used || len(s.problems) > 0:
+		case len(t.files) == 1 || s.overlayOf[key] != "":
+			s.errorf(key, "fields: no row has the name %s", name)
+		default: // an overlay has removed its rows
+			remove(keys.Fields, name)
 		}
 	}
 }

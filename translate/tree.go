@@ -41,7 +41,7 @@ func load(t *Table) (*source, Problems) {
 		s.merge(s.root, root, tableLevel, false)
 		s.recordChanges(root, before)
 	}
-	if s.prune(s.root, tableLevel); len(s.problems) == 0 {
+	if s.prune(s.root, tableLevel, nil); len(s.problems) == 0 {
 		s.readTable()
 	}
 	// A mistake in shared rows is found in every message that uses them.
@@ -198,22 +198,25 @@ func (s *source) usedRows(message *yaml.Node) []namedRow {
 	return s.rowsOf(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, use}}, callbackMessage)
 }
 
-// prune removes what null stands for from a mapping, but for rows, which func rowsOf prunes. The null of the first form
+// prune removes what null stands for from a mapping, but what it removes from a shared row. The null of the first form
 // says that it lacks the field of the row.
-func (s *source) prune(n *yaml.Node, l level) {
+func (s *source) prune(n *yaml.Node, l level, shared *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	used := byName(s.usedRows(n))
 	var kept []*yaml.Node // not in place: copies of n keep theirs
 	for key, value := range Members(n) {
-		if value.Tag == nullTag && (l != rowLevel || key.Value != s.firstForm()) {
+		under := cmp.Or(child(shared, key.Value), used[key.Value])
+		if value.Tag == nullTag && under == nil && (l != rowLevel || key.Value != s.firstForm()) {
 			continue
 		}
-		if below := l.below(key.Value); below != rowsLevel && below != valueLevel {
-			s.prune(value, below)
+		if below := l.below(key.Value); below != valueLevel {
+			s.prune(value, below, under)
 		}
 		kept = append(kept, key, value)
 	}
-	if n.Kind == yaml.MappingNode {
-		n.Content = kept
-	}
+	n.Content = kept
 }
 
 // cloneOf returns a copy of a tree, from the same files.
@@ -276,7 +279,7 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
 	for i, r := range rows {
 		rows[i].row = s.cloneOf(r.row)
-		s.prune(rows[i].row, rowLevel)
+		s.prune(rows[i].row, rowLevel, nil)
 	}
 	return rows
 }
