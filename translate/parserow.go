@@ -109,6 +109,9 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 	if r.Check != nil && m == Request {
 		s.readCheck(r)
 	}
+	if r.Code != "" && r.Check == nil && !r.Required && m == Request {
+		s.errorf(child(r.node, "code"), "code needs required or check")
+	}
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code
 	}
@@ -261,7 +264,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 	says := r.Fill != nil || r.Lost != ""
 	for f, path := range r.Path {
 		if path != "" && o.paths[f] == "" {
-			s.errorf(r.node, "%s has no path in %s, so its rows cannot have one", o.Name, s.forms[f])
+			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, s.forms[f], r.id)
 		}
 	}
 	switch {
