@@ -67,9 +67,6 @@ func (s *source) readTable() {
 	}
 	for name, rows := range s.members(keys.Shared, "shared") {
 		s.members(rows, "shared."+name.Value)
-		if use := child(rows, useKey); use != nil {
-			s.errorf(use, "use: shared rows cannot use others")
-		}
 	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)

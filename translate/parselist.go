@@ -37,7 +37,6 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		return
 	case !r.list:
 		before := len(s.problems)
-		s.checkUse(r.Each, m)
 		s.checkListKeys(r, keysOfAList)
 		if r.items = s.readRowList(o, m, s.rowsOf(r.Each, m), true); len(r.items) == 0 && len(s.problems) == before {
 			s.errorf(r.Each, "each: no row is left")

@@ -25,9 +25,11 @@ func load(t *Table) (*source, Problems) {
 		}
 		if i == 0 {
 			s.file, s.forms, s.root = file.Name, names(child(root, "forms")), root
-		}
-		if s.spellOut(root); i > 0 {
+		} else {
 			s.setOverlay(root, file.Name)
+		}
+		if s.spellOut(root); len(s.problems) > 0 {
+			break
 		}
 		before := s.allRows()
 		if s.members(root, "a table"); i == 0 {
@@ -65,25 +67,28 @@ var messageKeys = []Message{Request, Reply}
 // spellOut writes rows that are plain text as mappings, so that all rows merge alike.
 func (s *source) spellOut(root *yaml.Node) {
 	for _, rows := range Members(child(root, "shared")) {
-		s.spellOutRows(rows)
+		s.spellOutRows(rows, false)
 	}
 	for _, section := range []string{"operations", "callbacks"} {
 		for _, operation := range Members(child(root, section)) {
 			for _, m := range messageKeys {
-				s.spellOutRows(child(operation, string(m)))
+				s.spellOutRows(child(operation, string(m)), true)
 			}
 		}
 	}
 }
 
-func (s *source) spellOutRows(rows *yaml.Node) {
+func (s *source) spellOutRows(rows *yaml.Node, isMessage bool) {
 	for name, row := range Members(rows) {
-		s.spellOutRows(child(row, "each"))
-		if row.Kind == yaml.ScalarNode && row.Tag != nullTag && name.Value != useKey && len(s.forms) > 1 {
-			path := *row
+		s.spellOutRows(child(row, "each"), false)
+		switch {
+		case name.Value == useKey && !isMessage: // rows could use themselves
+			s.errorf(name, "use: only a request or a reply can use shared rows, not these rows or the items of a list")
+		case row.Kind == yaml.ScalarNode && row.Tag != nullTag && name.Value != useKey && len(s.forms) > 1:
+			path := s.cloneOf(row)
 			*row = yaml.Node{
 				Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: path.Line, Column: path.Column,
-				Content: []*yaml.Node{scalar(s.forms[1], &path), &path},
+				Content: []*yaml.Node{scalar(s.forms[1], path), path},
 			}
 		}
 	}
@@ -147,8 +152,8 @@ func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
 		base.Content[at], base.Content[at+1] = key, value
 	}
 	for key, value := range Members(over) {
-		named := l == operationsLevel || l == rowsLevel && key.Value != useKey
 		name, plus := strings.CutPrefix(key.Value, "+")
+		named := l == operationsLevel || l == rowsLevel && name != useKey
 		if plus = plus && named; plus {
 			key.Value, key.Tag = name, "!!str"
 		}
@@ -204,7 +209,10 @@ func (s *source) prune(n *yaml.Node, l level, shared *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		return
 	}
-	used := byName(s.usedRows(n))
+	used := map[string]*yaml.Node{}
+	if l == rowsLevel {
+		used = byName(s.usedRows(n))
+	}
 	var kept []*yaml.Node // not in place: copies of n keep theirs
 	for key, value := range Members(n) {
 		under := cmp.Or(child(shared, key.Value), used[key.Value])
