@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,12 +78,14 @@ func (v version) rows(rows []*row, roles map[string]bool) {
 
 // mapping writes a mapping, or nothing for nil, without some keys.
 func (v version) mapping(n *yaml.Node, without ...string) {
-	keys := names(n)
-	slices.Sort(keys)
+	values := map[string]*yaml.Node{} // an overlay can have 100,000 codes
+	for key, value := range Members(n) {
+		values[key.Value] = value
+	}
 	v.print("{")
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(without, key) {
-			v.node(key, child(n, key))
+			v.node(key, values[key])
 		}
 	}
 	v.print("}")
