@@ -40,7 +40,7 @@ func (p *pairs) add(values []constant) {
 
 // readPairs reads pairs of values.
 func (s *source) readPairs(n *yaml.Node) (p pairs) {
-	for _, item := range s.items(n, "pairs") {
+	for _, item := range s.items(n, "values") {
 		var read pair
 		ok := s.decode(item, "a pair", &read)
 		for f, v := range read.Values {

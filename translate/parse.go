@@ -26,13 +26,13 @@ func (s *source) readTable() {
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
-		r := &role{name: name.Value}
+		r := &role{name: s.fieldPath(name, "a name")}
 		if t.roles[r.name] = r; s.decode(v, "a role", r) {
 			s.checkRoleKeys(r, v)
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
-		t.fields[name.Value] = s.readFieldText(v)
+		t.fields[s.fieldPath(name, "a field name")] = s.readFieldText(v)
 	}
 	switch {
 	case len(s.problems) > 0:
@@ -71,7 +71,21 @@ func (s *source) readTable() {
 		s.readOperation(name, value)
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
+	for name := range Members(keys.Shared) {
+		if !s.used[name.Value] {
+			s.errorf(name, "shared: no message has use: %s", name.Value)
+		}
+	}
 	s.checkReferences(keys.Operations)
+	for _, name := range names(keys.Fields) {
+		switch key, _ := find(keys.Fields, name); {
+		case t.fields[name] == nil || t.fields[name].used || len(s.problems) > 0:
+		case len(t.files) == 1 || s.overlayOf[key] != "":
+			s.errorf(key, "fields: no row has the name %s", name)
+		default: // an overlay has removed its rows
+			remove(keys.Fields, name)
+		}
+	}
 }
 
 // readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no
@@ -100,7 +114,7 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 	}
 	for _, move := range r.Moves {
 		from, to, ok := strings.Cut(move, " to ")
-		if !ok || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
+		if !ok || from == "" || to == "" || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
@@ -298,8 +312,8 @@ func (s *source) readForm(name, value *yaml.Node, f *form) {
 	}
 }
 
-// fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
-// gateway uses the names of an envelope in them.
+// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
+// in JSON paths: the gateway uses the names of an envelope in them.
 func (s *source) fieldPath(n *yaml.Node, is string) string {
 	const digits = "0123456789"
 	inName := func(c rune) bool {
@@ -310,15 +324,17 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 	switch {
 	case path == "":
 		return ""
-	case is == "a path":
+	case is != "a field name":
 		names = segments(path)
 	}
 	for _, name := range names {
 		switch {
 		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
-			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
 		case strings.Trim(name, digits) == "":
-			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
 	return path

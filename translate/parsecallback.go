@@ -25,7 +25,7 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := &Operation{
-		Name: name.Value, paths: s.table.everywhere("/"), bare: make(byForm[bool], len(s.table.forms)), status: make(byForm[int], len(s.table.forms)), rows: map[Message][]*row{}, table: s.table,
+		Name: s.fieldPath(name, "a name"), paths: s.table.everywhere("/"), bare: make(byForm[bool], len(s.table.forms)), status: make(byForm[int], len(s.table.forms)), rows: map[Message][]*row{}, table: s.table,
 	}
 	c := &Callback{operation: o}
 	s.table.callback = c

@@ -31,10 +31,14 @@ func (s *source) readCodes(n *yaml.Node) {
 		means, ok := s.meaningNamed(group)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
-			if known, twice := t.inCatalogue[code]; twice {
+			known, twice := t.inCatalogue[code]
+			switch {
+			case code == "":
+			case slices.Contains(t.success.code, code):
+				s.errorf(item, "%q is the code of a success and stands in no group", code)
+			case twice:
 				s.errorf(item, "the code %q is already in the group %s", code, groupOf(known.Means))
-			}
-			if code != "" && ok {
+			case ok:
 				t.catalogue = append(t.catalogue, code)
 				s.addMeaning(item, CodeMeaning{Code: code, Means: means}, t.inCatalogue)
 			}
@@ -44,6 +48,9 @@ func (s *source) readCodes(n *yaml.Node) {
 		s.readCodesOf(f, t.forms[f].Codes)
 	}
 }
+
+// isGroup reports whether a group of codes can have this name.
+func (m Meaning) isGroup() bool { return m == open || slices.Contains(allMeanings, m) }
 
 func groupOf(m Meaning) string {
 	if m == "" {
@@ -65,9 +72,6 @@ func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeani
 	t := s.table
 	to[m.Code] = m
 	t.meanings = append(t.meanings, m)
-	if m.Means != "" && slices.Contains(t.success.code, m.Code) {
-		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
-	}
 }
 
 // readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
@@ -75,14 +79,17 @@ func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeani
 func (s *source) readCodesOf(f int, n *yaml.Node) {
 	t, form := s.table, &s.table.forms[f]
 	for code, is := range s.members(n, "codes") {
-		list := []*yaml.Node{is}
-		if is.Kind == yaml.SequenceNode {
+		list, what := []*yaml.Node{is}, "codes."+s.str(code, "a code")
+		if is.Kind == yaml.SequenceNode && len(is.Content) > 0 {
 			list = is.Content
 		}
 		for _, one := range list {
-			first := s.str(one, "codes."+code.Value)
+			first := s.str(one, what)
 			switch means := Meaning(first); {
-			case !t.InCatalogue(first) && (first == open || slices.Contains(allMeanings, means)):
+			case first == "":
+			case is.Kind == yaml.SequenceNode && !t.InCatalogue(first) && Meaning(first).isGroup():
+				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
+			case !t.InCatalogue(first) && means.isGroup():
 				if first == open {
 					means = ""
 				}
@@ -109,6 +116,8 @@ func (s *source) readCodesOf(f int, n *yaml.Node) {
 func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 	t := s.table
 	switch known, in := t.inCatalogue[m.Code]; {
+	case slices.Contains(t.success.code, m.Code):
+		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
 	case m.Means == "":
 	case !in && m.Form == t.forms[0].name:
 		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))

@@ -9,10 +9,10 @@ import (
 
 // keysOfAList are the keys that a row with each can have beside the names of the forms. Those of one value belong to the
 // rows of its items, or apply to each item of a list of values.
-const keysOfAList = "each in required optional code"
+const keysOfAList = "each required optional code"
 
 // keysOfAnItem are the other keys of a list of values, which apply to each item.
-const keysOfAnItem = " as shift values empty otherwise check"
+const keysOfAnItem = " in as shift values empty otherwise check"
 
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
@@ -28,7 +28,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		s.errorf(r.Each, "each must be the rows of an item, or value")
 		return
 	case r.onlyForm() >= 0 && r.list && r.loss != "": // the table does not look into it
-		s.checkListKeys(r, keysOfAList+" lost")
+		s.checkListKeys(r, keysOfAList+" in lost")
 		return
 	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
 		s.errorf(r.node, "each needs a path in both forms: for a list of one form write each: value and lost")

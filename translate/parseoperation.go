@@ -15,9 +15,9 @@ type operationKeys struct {
 	Effect         Effect            `must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	Bare           int               `is:"a form"`
+	Bare           int               // a form
 	StateReturns   bool
-	Status         byForm[int] // of a success
+	Status         byForm[int] `is:"a number"` // of a success
 	Route          string      `is:"default"`
 	Result         string      `is:"list"`
 	Hash           *yaml.Node  // what is hashed
@@ -37,7 +37,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
 		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}

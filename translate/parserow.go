@@ -22,11 +22,7 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	for range s.members(n, "a "+string(m)) { // reports what is no mapping
 		break
 	}
-	if use := child(n, useKey); use != nil {
-		for _, name := range namesIn(use) {
-			s.checkUse(use, m, name)
-		}
-	}
+	s.checkUse(n, m)
 	o.rows[m] = s.readRowList(o, m, s.rowsOf(n, m), false)
 	if m != Reply {
 		return
@@ -38,14 +34,24 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	}
 }
 
-// checkUse checks the name of shared rows.
-func (s *source) checkUse(n *yaml.Node, m Message, name string) {
+// checkUse checks the names of the shared rows of a message.
+func (s *source) checkUse(message *yaml.Node, m Message) {
+	use, list := child(message, useKey), []string{}
+	switch {
+	case use == nil || use.Tag == nullTag:
+	case use.Kind == yaml.SequenceNode:
+		s.read(use, useKey, "", &list)
+	default:
+		list = append(list, s.str(use, useKey))
+	}
 	known := names(child(s.root, "shared"))
 	if m == callbackMessage {
 		known = append(known, names(child(s.root, "operations"))...)
 	}
-	if !slices.Contains(known, name) {
-		s.errorf(n, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+	for _, name := range list {
+		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
+			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+		}
 	}
 }
 
@@ -84,14 +90,18 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
 	}
-	if child(n.row, string(t.forms[0].name)) == nil && o.paths[0] != "" {
-		r.Path[0] = s.fieldPath(n.name, "a path")
+	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
+		r.Path[0] = name
+	}
+	if slices.Contains(s.forms, n.name.Value) {
+		s.errorf(n.name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
+			n.name.Value)
 	}
 	if !s.decode(n.row, "a row", r) {
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example, r.exampleKind = f.About, f.example, f.kind
+		r.about, r.example, r.exampleKind, f.used = f.About, f.example, f.kind, true
 	}
 	r.exact = m == Reply && r.Role.Exact
 	r.Required = r.Required && m == Request // shared rows can be in a reply
@@ -108,6 +118,9 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 	s.readLost(m, r)
 	if r.Check != nil && m == Request {
 		s.readCheck(r)
+	}
+	if r.Code != "" && r.Check == nil && !r.Required && m == Request {
+		s.errorf(child(r.node, "code"), "code needs required or check")
 	}
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code
@@ -156,13 +169,12 @@ func (s *source) readAs(r *row) {
 
 // readFill reads a constant, or a path of the request after $.
 func (s *source) readFill(m Message, r *row) {
-	switch path, echo := "", false; {
+	switch {
 	case r.Fill == nil:
-	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$"):
-		if path, echo = strings.CutPrefix(r.Fill.Value, "$"); echo && m != Reply {
-			s.errorf(r.Fill, "fill: $%s is a value of the request, which only a reply can repeat", path)
+	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
+		if r.echoed = r.Fill.Value[1:]; m != Reply {
+			s.errorf(r.Fill, "fill: %s is a value of the request, which only a reply can repeat", r.Fill.Value)
 		}
-		r.echoed = path
 	case m == Reply:
 		s.errorf(r.Fill, "fill: a reply can only repeat a value of the request, as in fill: $PATH")
 	default:
@@ -255,7 +267,7 @@ func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, in
 		}
 		other := used[path[:end]]
 		if other != nil && (other.Path[form] == path[:end] || end == len(path)) {
-			s.errorf(r.node, "%s: the row on line %d already has the path %s", path, other.node.Line, other.Path[form])
+			s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, other.Path[form])
 			return
 		}
 		used[path[:end]] = cmp.Or(other, r)
@@ -274,7 +286,7 @@ func (s *source) checkRole(r *row, others []*row) {
 	only := r.onlyForm()
 	for _, other := range others {
 		if differentForms := only >= 0 && other.onlyForm() == otherOf(only); !differentForms {
-			s.errorf(r.node, "role: the row on line %d already has the role %s", other.node.Line, r.Role.name)
+			s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
 			return
 		}
 	}
@@ -289,7 +301,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 		case path == "" && o.paths[f] != "":
 			lacks = f
 		case path != "" && o.paths[f] == "" && (forms[f].like < 0 || o.paths[forms[f].like] == ""):
-			s.errorf(r.node, "%s has no path in %s, so its rows cannot have one", o.Name, forms[f].name)
+			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
 		}
 	}
 	switch {
@@ -405,6 +417,9 @@ func (s *source) checkKeys(r *row) {
 			const text = "%s is not allowed with role: %s, which is secret: commands and pages show the table"
 			s.errorf(v, text, key, r.Role.name)
 		}
+	}
+	if r.digits && (r.oneOf != nil || r.exactDigits > 0) {
+		s.errorf(r.Check, "check: as: digits needs a range, such as 1..9")
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -22,8 +23,9 @@ type source struct {
 	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
-	refusalCodes []*yaml.Node // codes that a refusal of the gateway can have
-	compared     int          // the names that were compared for suggestions
+	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
+	compared     int             // the names that were compared for suggestions
+	used         map[string]bool // by name of shared rows
 	problems     Problems
 }
 
@@ -156,10 +158,12 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case *bool:
 		*v = s.boolean(n, key)
 	case *int:
-		if is == "a form" {
+		if is == "" {
 			*v = s.form(n, key)
+		} else if i, err := strconv.Atoi(n.Value); n.Tag != "!!int" || err != nil || i < 1 || i > 599 {
+			s.errorf(n, "%s must be a whole number, but is %s", key, show(n))
 		} else {
-			*v = s.wholeNumber(n, key)
+			*v = i
 		}
 	case *string:
 		*v = s.text(n, key, is)
@@ -197,6 +201,9 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 			}
 			return
 		}
+		if byForm.Index(0).Kind() == reflect.Struct && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
+		}
 		for name, each := range s.members(n, key) {
 			if f := s.form(name, key); f >= 0 {
 				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
@@ -213,7 +220,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a code":
 		s.refusalCodes = append(s.refusalCodes, n)
 		return s.checkCode(n, s.str(n, is))
-	case "a field name", "a path":
+	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
@@ -234,15 +241,6 @@ func (s *source) boolean(n *yaml.Node, what string) bool {
 	var v bool
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
 		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-	}
-	return v
-}
-
-func (s *source) wholeNumber(n *yaml.Node, what string) int {
-	var v int
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
-		s.errorf(n, "%s must be a whole number, but is %s", what, show(n))
-		return 0
 	}
 	return v
 }

@@ -86,7 +86,7 @@ func TestTableWithOneMoreOverlay(t *testing.T) {
 		t.Error("With gives another table than Compile, or changes its table")
 	}
 	_, err = table.With(translate.File{Name: "bad.yaml", Data: []byte("operations:\n  bill.creat: {}")})
-	if err == nil || err.Error() != "bad.yaml:2:3: the table has no bill.creat here; did you mean bill.create; to add it, write +bill.creat" {
+	if err == nil || err.Error() != "bad.yaml:2:3: the table has no bill.creat here; to add it, write +bill.creat; did you mean bill.create?" {
 		t.Error(err)
 	}
 }

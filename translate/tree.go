@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,14 +16,16 @@ import (
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, keys: map[reflect.Type][]keyOfField{},
-		root: &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1},
+		used: map[string]bool{},
 	}
 	for i, file := range t.files {
 		root, err := ParseYAML(file)
 		if err != nil {
 			return nil, err.(Problems)
 		}
-		if s.file = cmp.Or(s.file, file.Name); i > 0 {
+		if i == 0 {
+			s.file, s.root = file.Name, root
+		} else {
 			s.setOverlay(root, file.Name)
 		}
 		for _, form := range names(child(root, "forms")) {
@@ -30,14 +33,22 @@ func load(t *Table) (*source, Problems) {
 				s.forms = append(s.forms, form)
 			}
 		}
-		s.spellOut(root)
-		before := s.allRows()
-		s.members(root, "a table")
-		if s.merge(s.root, root, tableLevel, i == 0); i > 0 {
-			s.recordChanges(root, before)
+		if s.spellOut(root); len(s.problems) > 0 {
+			break
 		}
+		before := s.allRows()
+		if s.members(root, "a table"); i == 0 {
+			s.merge(&yaml.Node{Kind: yaml.MappingNode}, root, tableLevel, true) // finds what null cannot remove
+			continue
+		}
+		if key, shared := find(root, "shared"); key != nil { // other rows refer to these
+			remove(root, key.Value)
+			root.Content = slices.Concat([]*yaml.Node{key, shared}, root.Content)
+		}
+		s.merge(s.root, root, tableLevel, false)
+		s.recordChanges(root, before)
 	}
-	if s.prune(s.root, tableLevel); len(s.problems) == 0 {
+	if s.prune(s.root, tableLevel, nil); len(s.problems) == 0 {
 		s.readTable()
 	}
 	// A mistake in shared rows is found in every message that uses them.
@@ -61,38 +72,41 @@ var messageKeys = []Message{Request, Reply}
 // spellOut writes rows and fields that are plain text as mappings, so that all merge alike.
 func (s *source) spellOut(root *yaml.Node) {
 	for _, rows := range Members(child(root, "shared")) {
-		s.spellOutRows(rows)
+		s.spellOutRows(rows, false)
 	}
 	for _, field := range Members(child(root, "fields")) {
-		spellOut(field, "about")
+		s.spellOutText(field, "about")
 	}
 	for _, section := range []string{"operations", "callbacks"} {
 		for _, operation := range Members(child(root, section)) {
 			for _, m := range messageKeys {
-				s.spellOutRows(child(operation, string(m)))
+				s.spellOutRows(child(operation, string(m)), true)
 			}
 		}
 	}
 }
 
-func (s *source) spellOutRows(rows *yaml.Node) {
+func (s *source) spellOutRows(rows *yaml.Node, isMessage bool) {
 	for name, row := range Members(rows) {
-		s.spellOutRows(child(row, "each"))
-		if name.Value != useKey && len(s.forms) > 1 {
-			spellOut(row, s.forms[1])
+		s.spellOutRows(child(row, "each"), false)
+		switch {
+		case name.Value == useKey && !isMessage: // rows could use themselves
+			s.errorf(name, "use: only a request or a reply can use shared rows, not these rows or the items of a list")
+		case name.Value != useKey && len(s.forms) > 1:
+			s.spellOutText(row, s.forms[1])
 		}
 	}
 }
 
-// spellOut writes a text as a mapping with one key.
-func spellOut(n *yaml.Node, key string) {
+// spellOutText writes a text as a mapping with one key.
+func (s *source) spellOutText(n *yaml.Node, key string) {
 	if n.Kind != yaml.ScalarNode || n.Tag == nullTag {
 		return
 	}
-	text := *n
+	text := s.cloneOf(n)
 	*n = yaml.Node{
 		Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: text.Line, Column: text.Column,
-		Content: []*yaml.Node{scalar(key, &text), &text},
+		Content: []*yaml.Node{scalar(key, text), text},
 	}
 }
 
@@ -100,8 +114,11 @@ func spellOut(n *yaml.Node, key string) {
 // null says there that it has none.
 func (s *source) isPath(l level, key string) bool {
 	likeAnother := child(child(child(s.root, "forms"), key), "like") != nil
-	return l == rowLevel && key == append(s.forms, "")[0] || (l == rowLevel || l == operationLevel) && likeAnother
+	return l == rowLevel && key == s.firstForm() || (l == rowLevel || l == operationLevel) && likeAnother
 }
+
+// firstForm returns the name of the first form, or "".
+func (s *source) firstForm() string { return append(s.forms, "")[0] }
 
 const nullTag = "!!null"
 
@@ -142,58 +159,95 @@ func (l level) below(key string) level {
 // replaced. null removes what is there. It stays in the tree, since it can remove a row that a message gets from shared
 // ones. In what is new all names are new.
 func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
+	used, index := map[string]*yaml.Node{}, map[string]int{} // without it 100,000 codes of an overlay take minutes
+	if l == rowsLevel {
+		used = byName(slices.Concat(s.usedRows(base), s.usedRows(over)))
+	}
+	for i, name := range names(base) {
+		index[name] = 2 * i
+	}
+	put := func(key, value *yaml.Node) {
+		at, ok := index[key.Value]
+		if !ok {
+			at = len(base.Content)
+			index[key.Value], base.Content = at, append(base.Content, key, value)
+		}
+		base.Content[at], base.Content[at+1] = key, value
+	}
 	for key, value := range Members(over) {
 		name, plus := strings.CutPrefix(key.Value, "+")
-		if plus = plus && !isNew && (l == operationsLevel || l == rowsLevel); plus {
-			key = scalar(name, key)
-			s.overlayOf[key] = s.overlayOf[over]
+		named := l == operationsLevel || l == rowsLevel && name != useKey
+		if plus = plus && named; plus {
+			key.Value, key.Tag = name, "!!str"
 		}
-		_, old := find(base, key.Value)
-		known := old != nil || l == rowsLevel && s.usesRow(base, key.Value)
-		hint := DidYouMean(key.Value, names(base))
+		var old *yaml.Node
+		if at, ok := index[key.Value]; ok {
+			old = base.Content[at+1]
+		}
+		shared := used[key.Value]
+		known := old != nil && old.Tag != nullTag || old == nil && shared != nil
+		hint := func() string {
+			return s.suggest(key.Value, slices.AppendSeq(names(base), maps.Keys(used)))
+		}
+		isMerged := value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel
 		switch isNull := value.Tag == nullTag; {
 		case isNull && value.Value != "null":
 			s.errorf(key, "%s has no value; null removes it", key.Value)
 		case isNull && !known && !s.isPath(l, key.Value):
-			s.errorf(key, "%s: null removes, but there is nothing with this name%s", key.Value, hint)
-		case plus && known:
-			s.errorf(key, "+%s: the table has this already; write it without +", key.Value)
-		case !plus && !known && !isNew && (l == operationsLevel || l == rowsLevel) && key.Value != useKey:
-			s.errorf(key, "the table has no %s here%s; to add it, write +%[1]s", key.Value, strings.TrimSuffix(hint, "?"))
-		case old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+			s.errorf(key, "%s: null removes it, but there is nothing with this name%s", key.Value, hint())
+		case plus && (known || isNew):
+			s.errorf(key, "+%s: only what an overlay adds has a +; write it without", key.Value)
+		case !plus && !known && !isNew && named:
+			s.errorf(key, "the table has no %s here; to add it, write +%[1]s%s", key.Value, hint())
+		case isMerged && known && old == nil && shared.Kind == yaml.MappingNode:
+			s.merge(s.cloneOf(shared), value, rowLevel, isNew)
+			put(key, value) // func rowsOf merges it into the shared one
+		case isMerged && known && old != nil && old.Kind == yaml.MappingNode:
 			s.merge(old, value, l.below(key.Value), isNew)
-		case old == nil && value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel:
+		case isMerged && !known:
 			added := s.cloneOf(value)
 			added.Content = nil
-			base.Content = append(base.Content, key, added)
-			s.merge(added, value, l.below(key.Value), true)
-		case old != nil && old.Kind == yaml.SequenceNode && value.Kind == yaml.SequenceNode && base == child(s.root, "codes"):
+			put(key, added)
+			s.merge(added, value, l.below(key.Value), isNew || l != tableLevel)
+		case known && value.Kind == yaml.SequenceNode && base == child(s.root, "codes") && old.Kind == value.Kind:
 			old.Content = append(old.Content, value.Content...)
 		default:
-			set(base, key, value)
+			put(key, value)
 		}
 	}
 }
 
-// usesRow reports whether a message has a row with a name from shared ones.
-func (s *source) usesRow(message *yaml.Node, name string) bool {
-	use := child(message, useKey)
-	return use != nil && slices.ContainsFunc(s.rowsOf(&yaml.Node{
-		Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(useKey, use), use},
-	}, callbackMessage), func(r namedRow) bool { return r.name.Value == name })
+// usedRows returns the shared rows of a message.
+func (s *source) usedRows(message *yaml.Node) []namedRow {
+	key, use := find(message, useKey)
+	if key == nil {
+		return nil
+	}
+	return s.rowsOf(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, use}}, callbackMessage)
 }
 
-// prune removes each null that has done its work. One can say that a form has no such field or
-// operation, and that a message does not have a shared row.
-func (s *source) prune(n *yaml.Node, l level) {
-	for _, name := range names(n) {
-		says := s.isPath(l, name) || l == rowsLevel && s.usesRow(n, name)
-		if value := child(n, name); value.Tag != nullTag {
-			s.prune(value, l.below(name))
-		} else if !says {
-			remove(n, name)
-		}
+// prune removes what null stands for from a mapping, but what it removes from a shared row, and what says that a form
+// has no path.
+func (s *source) prune(n *yaml.Node, l level, shared *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return
 	}
+	used := map[string]*yaml.Node{}
+	if l == rowsLevel {
+		used = byName(s.usedRows(n))
+	}
+	var kept []*yaml.Node // not in place: copies of n keep theirs
+	for key, value := range Members(n) {
+		under := cmp.Or(child(shared, key.Value), used[key.Value])
+		if value.Tag == nullTag && under == nil && !s.isPath(l, key.Value) {
+			continue
+		}
+		if below := l.below(key.Value); below != valueLevel {
+			s.prune(value, below, under)
+		}
+		kept = append(kept, key, value)
+	}
+	n.Content = kept
 }
 
 // cloneOf returns a copy of a tree, from the same files.
@@ -230,9 +284,9 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 			under, over = over, under
 		}
 		if rows[at].shared = true; under.Kind == yaml.MappingNode && over.Kind == yaml.MappingNode {
-			under = s.cloneOf(under)
-			s.merge(under, over, rowLevel, true)
-			over = under
+			merged, problems := s.cloneOf(under), s.problems
+			s.merge(merged, over, rowLevel, true)
+			over, s.problems = merged, problems // it was checked when it was added
 		}
 		rows[at].row = over
 	}
@@ -256,14 +310,17 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
 	for i, r := range rows {
 		rows[i].row = s.cloneOf(r.row)
-		s.prune(rows[i].row, rowLevel)
+		s.prune(rows[i].row, rowLevel, nil)
 	}
 	return rows
 }
 
 // namesIn returns the names of shared rows: one, or a list.
 func namesIn(n *yaml.Node) (list []string) {
-	if n.Kind == yaml.ScalarNode {
+	switch {
+	case n.Tag == nullTag:
+		return nil
+	case n.Kind == yaml.ScalarNode:
 		return []string{n.Value}
 	}
 	for _, item := range n.Content {
@@ -370,8 +427,9 @@ func byName(rows []namedRow) map[string]*yaml.Node {
 
 func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known []namedRow) {
 	c := RowChange{File: s.overlayOf[overlay], Message: message}
-	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, or has lost a key
-		c.Line = s.lineOf(overlay, name)
+	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, has lost a key, or is used by what is new
+		operation, _, _ := strings.Cut(message, " ")
+		c.Line = cmp.Or(s.lineOf(overlay, name), s.lineOf(overlay, operation))
 	}
 	if before == nil {
 		var names []string

@@ -150,17 +150,6 @@ func names(n *yaml.Node) (list []string) {
 	return list
 }
 
-// set sets a key of n.
-func set(n, key, value *yaml.Node) {
-	k, _ := find(n, key.Value)
-	if k == nil {
-		n.Content = append(n.Content, key, value)
-		return
-	}
-	at := slices.Index(n.Content, k)
-	n.Content[at], n.Content[at+1] = key, value
-}
-
 // remove removes a key from n and returns its value, or nil.
 func remove(n *yaml.Node, name string) *yaml.Node {
 	key, value := find(n, name)
