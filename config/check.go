@@ -54,11 +54,11 @@ func (c *Config) checkLimits() {
 	c.Drain.Whole = drain != nil && child(drain, "delay") != nil
 }
 
-// checkPartnerRows refuses a default for the partner: every caller would be that partner at the upstream.
+// checkPartnerRows refuses a constant for the partner: every caller would be that partner at the upstream.
 func (c *Config) checkPartnerRows() {
 	for _, o := range c.Table.Operations() {
 		if row := o.DefaultRow(billing.Partner); row != nil {
-			text := fmt.Sprintf("default is not allowed with role: %s: every caller of %s would be this partner",
+			text := fmt.Sprintf("fill is not allowed with role: %s: every caller of %s would be this partner",
 				billing.Partner, o.Name)
 			at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
 			c.problems = append(c.problems, at)
@@ -76,7 +76,7 @@ func (c *Config) checkIdentityRows() {
 	for _, o := range c.Table.Operations() {
 		for _, role := range []string{billing.Partner, billing.Member, billing.Merchant, billing.Bill} {
 			if row := o.ConvertedRow(role); row != nil {
-				text := fmt.Sprintf("values, pattern and shift are not allowed with role: %s, with a rollout or callbacks: "+
+				text := fmt.Sprintf("values, shift and a pattern are not allowed with role: %s, with a rollout or callbacks: "+
 					"they need the same text in both forms", role)
 				at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
 				c.problems = append(c.problems, at)
@@ -151,8 +151,11 @@ func (c *Config) checkUpstream(u *Upstream) {
 		problem("an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none or notify")
 	}
 	if c.Table != nil {
-		forms := c.Table.Forms()
-		if known := []string{string(forms[0]), string(forms[1])}; !slices.Contains(known, string(u.Form)) {
+		var known []string
+		for _, form := range c.Table.BackendForms() {
+			known = append(known, string(form))
+		}
+		if !slices.Contains(known, string(u.Form)) {
 			problem("must be "+orList(known)+translate.DidYouMean(string(u.Form), known), "form")
 		}
 	}

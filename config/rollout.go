@@ -111,7 +111,7 @@ func (c *Config) checkRolloutTable() {
 			"by which a rollout sends new bills to a backend")
 	}
 	if c.Table.CodeThatMeans(translate.NotFound) == "" {
-		c.addf("rollout", "no code of the table has means: not_found, by which a backend says that it has no such bill")
+		c.addf("rollout", "the table has no codes.not_found, by which a backend says that it has no such bill")
 	}
 	var paths []string // of replies to reads
 	for _, o := range c.Table.Operations() {

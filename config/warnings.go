@@ -114,7 +114,7 @@ func (c *Config) warnAboutTable() {
 	for _, change := range c.Table.Changes() {
 		if len(change.Lost) > 0 {
 			lost := strings.Join(change.Lost, ", ")
-			text := fmt.Sprintf("table.overlay: a row of %s loses %s: %s", change.Message, lost, change.Before)
+			text := fmt.Sprintf("table.overlay: %s loses %s: %s", change.Message, lost, change.Before)
 			w := translate.Problem{File: change.File, Line: change.Line, Column: 1, Text: text}
 			c.warnings = append(c.warnings, w)
 		}
@@ -140,7 +140,7 @@ func (c *Config) warnAboutMeanings() {
 	own := t.OwnCode(translate.OwnUnavailable)
 	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
 		warn("no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+
-			"Add means: unavailable to a code, or failures: {unavailable: CODE}", own)
+			"Add one to codes.unavailable, or write failures: {unavailable: CODE}", own)
 	}
 	var missing []string
 	for _, means := range []translate.Meaning{translate.Exists, translate.CallerRefused, translate.Malformed} {
@@ -156,7 +156,7 @@ func (c *Config) warnAboutMeanings() {
 	}
 }
 
-// warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not
+// warnAboutCodes warns about codes that only a form has and that have a meaning, since clients of the other form do not
 // know them and can take a duplicate after an unknown outcome for a refusal, about words that such clients expect to be
 // numbers, and about links that they may need.
 func (c *Config) warnAboutCodes() {
@@ -172,23 +172,22 @@ func (c *Config) warnAboutCodes() {
 		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
 			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect "+
 				"a number, and typed programs then fail. Ask for the numbers, and add values to the row; "+
-				"or add otherwise: null (no value) or otherwise: pass (the word)",
+				"or add otherwise: drop (no value) or otherwise: pass (the word)",
 				strings.Join(words, ", ")))
 		}
 		if create := billing.CreateOperation(c.Table); create != nil && create.MayLack(billing.Link) &&
 			u.Form != forms[0] {
 			warn("the reply to a create may have no link: programs of partners in the other form may need one, and then " +
 				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: " +
-				fmt.Sprintf("operations: {%s: {reply: [{%s: %s, %s: %s, optional: null}]}}", create.Name,
-					forms[0], create.PathOf(translate.Reply, billing.Link, forms[0]),
-					forms[1], create.PathOf(translate.Reply, billing.Link, forms[1])))
+				fmt.Sprintf("operations: {%s: {reply: {%s: {optional: null}}}}", create.Name,
+					create.PathOf(translate.Reply, billing.Link, forms[0])))
 		}
 		if list := codes[u.Form]; len(list) > 0 {
-			warn(fmt.Sprintf("the code %s of %s has no pair: "+
+			warn(fmt.Sprintf("the code %s of %s stands for none of %s: "+
 				"partners in the other form get it as it is, and do not know it. "+
-				"If the backend uses it, add a pair, such as codes: [{%s: %s, %s: %q}]; "+
-				"if not, list it without a meaning: catalogue: [{code: %[6]q, form: %[5]s}]",
-				strings.Join(list, ", "), u.Form, forms[0], c.Table.CodeThatMeans(meaning[list[0]]), u.Form, list[0]))
+				"If the backend uses it, write what it stands for, such as forms: {%[2]s: {codes: {%[4]q: %[5]s}}}; "+
+				"if not, write open there",
+				strings.Join(list, ", "), u.Form, forms[0], list[0], c.Table.CodeThatMeans(meaning[list[0]])))
 		}
 	}
 }

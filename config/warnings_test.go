@@ -19,7 +19,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"billbridge.yaml": "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
-		"mine.yaml":       "codes: [{v2: BILL_003, legacy: \"9980\"}]\n",
+		"mine.yaml":       "forms: {legacy: {codes: {\"9980\": BILL_003}}}\n",
 	})
 	load := func() string {
 		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
@@ -29,22 +29,22 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
 		t.Errorf("with a pair of codes: %s", got)
 	}
-	for _, choice := range []string{"null", "pass"} {
+	for _, choice := range []string{"drop", "pass"} {
 		dir := folder(t, map[string]string{
 			"billbridge.yaml": "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
-			"mine.yaml":       "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: " + choice + "}]}}\n",
+			"mine.yaml":       "operations: {bill.read: {reply: {apprPayType: {otherwise: " + choice + "}}}}\n",
 		})
 		if c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false }); err != nil || strings.Contains(c.Warnings().Error(), "words in") {
 			t.Errorf("with otherwise: %s: %v", choice, err)
 		}
 	}
-	if got := parse(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\n").Warnings().Error(); !strings.Contains(got, "the code 9980 of legacy has no pair") {
+	if got := parse(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\n").Warnings().Error(); !strings.Contains(got, "the code 9980 of legacy stands for none of v2") {
 		t.Errorf("without an overlay: %s", got)
 	}
 	if got := parse(t, "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\n").Warnings(); len(got) > 0 {
 		t.Errorf("a v2 backend: %v", got)
 	}
-	overlay := "catalogue: [{code: \"9980\", form: legacy}]\noperations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}]}]}, bill.create: {reply: [{v2: shortUrl, legacy: shortURL, optional: null}]}}\n"
+	overlay := "forms: {legacy: {codes: {\"9980\": open}}}\noperations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}]}}}, bill.create: {reply: {shortUrl: {optional: null}}}}\n"
 	proxytest.WriteFile(t, filepath.Join(dir, "mine.yaml"), overlay)
 	if got := load(); got != "" {
 		t.Errorf("with all pairs: %s", got)
@@ -56,16 +56,17 @@ func TestWarningsAboutAnOverlay(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"billbridge.yaml": "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
-		"mine.yaml": "operations:\n  bill.read: {reply: [{v2: billId, legacy: bill_id, must_equal_request: null}," +
-			" {v2: apprState, legacy: appr_state, means: {N: unpaid, F: paid, C: destroyed, D: cancelled}}]}\n" +
-			"  points.left: {new: true, v2: /points, effect: read, request: [], reply: []}\n",
+		"mine.yaml": "operations:\n  bill.read: {reply: {billId: {role: null}," +
+			" apprState: {means: {W: null, N: unpaid, C: destroyed, D: cancelled}}}}\n" +
+			"  +points.left: {v2: /points, effect: read, request: {}, reply: {}}\nroles: {bill: {same: count}}\n",
 	})
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
 	must(t, err)
 	got := c.Warnings().Error()
 	for _, want := range []string{
-		"mine.yaml:2:1: table.overlay: a row of bill.read reply loses must_equal_request: {v2: billId,",
-		"mine.yaml:2:1: table.overlay: a row of bill.read reply loses means of W, means of C, means of D: {v2: apprState,", "the request of points.left has no row with role: partner",
+		"mine.yaml:2:1: table.overlay: bill.read reply loses role: billId: {legacy: bill_id,",
+		"mine.yaml:2:1: table.overlay: bill.read reply loses means of W, means of C, means of D: apprState: {legacy: appr_state,",
+		"mine.yaml:4:1: table.overlay: roles loses same: bill: {same: must}", "the request of points.left has no row with role: partner",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nwithout %q", got, want)
@@ -121,17 +122,18 @@ func TestWhatTheGatewayNeedsOfATable(t *testing.T) {
 	for _, row := range []struct{ text, old, new, want string }{
 		{moves, "", "", ""},
 		{moves, "    creates: bill\n", "", "rollout: no operation of the table has creates: bill, by which a rollout sends new bills to a backend"},
-		{moves, "{code: E13, means: not_found}", "E13", "rollout: no code of the table has means: not_found, by which a backend says that it has no such bill"},
+		{moves, "  not_found:", "  open:", "rollout: the table has no codes.not_found, by which a backend says that it has no such bill"},
 		{moves, "done: [moving, delivered],", "", "rollout: role: state needs a meaning that is neither done nor final, and one that is done and not final"},
 		{two, "identified_by: [partner, bill]", "identified_by: [bill]", "callbacks.require_key: the callback of the table is not identified_by role: partner"},
 		{two, "identified_by: [partner, bill]", "identified_by: [partner]", "callbacks: the callback of the table is not identified_by role: bill"},
-		{two, "{code: E99, means: unavailable}", "E99", "table: no code means unavailable: calls that were not sent are answered with E20, as refusals are. Add means: unavailable"},
-		{two, "{code: E12, means: exists}", "E12", "table: no code means exists: the outcome of a create that fails for this reason is unknown"},
+		{two, "  unavailable:", "  open:", "table: no code means unavailable: calls that were not sent are answered with E20, as refusals are. Add one to codes.unavailable"},
+		{two, "  exists:", "  open:", "table: no code means exists: the outcome of a create that fails for this reason is unknown"},
 		{two + "failures: {explain: 0s}\n", "role: state,", "", "table: the console cannot read a bill: the table has no operation that reads a bill"},
 	} {
 		table := strings.Replace(courier, row.old, row.new, 1)
 		if row.new == "" && strings.HasPrefix(row.old, "role: state") {
-			table = strings.Replace(table, `         means: {"10": created, "20": moving, "30": delivered, "90": cancelled}}`, "        }", 1)
+			table = strings.Replace(table, `],
+                   means: {"10": created, "20": moving, "30": delivered, "90": cancelled}}`, "]}", 1)
 		}
 		dir := folder(t, map[string]string{"billbridge.yaml": row.text, "courier.yaml": table})
 		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })

@@ -291,8 +291,8 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 			}
 			if through {
 				text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\n", inForm(form, "legacy", "v2")) +
-					overlayFile(t, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
-						"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
+					overlayFile(t, "forms: {legacy: {codes: {\"9800\": BILL_001, \"9980\": BILL_003}}}\n"+
+						"operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}\n")
 				if s.Limited {
 					text += "limits: {partner: {rate: 1}}\n"
 				}

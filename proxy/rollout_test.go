@@ -392,7 +392,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_007"} {
 		for more, script := range map[string]string{
-			overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]"): "success legacy create\nbills 0 1",
+			overlayAfter(t, "forms: {legacy: {codes: {"+code+": not_found}}}"): "success legacy create\nbills 0 1",
 			"": "refused legacy create\nbills 0 0\nmetric billbridge_rollout_refused_total{reason=\"barred\"} 1",
 		} {
 			parallel(t, code+" "+script[:7], func(t *testing.T) {
@@ -407,11 +407,11 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]string{
-		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
-		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}]`,
+		"in one form":   `v2: /bill/check, effect: read, request: {apiKey: {role: partner}, bill.billId: {role: bill}}, reply: {billId: {}}`,
+		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: {apiKey: {legacy: apikey, role: partner}, bill.billId: {legacy: bill_id, role: bill}}, reply: {billId: bill_id}`,
 	} {
 		parallel(t, name, func(t *testing.T) {
-			m := newRolloutWith(t, "new", noFront, overlayAfter(t, "operations: {bill.check: {new: true, "+second+"}}"))
+			m := newRolloutWith(t, "new", noFront, overlayAfter(t, "operations: {+bill.check: {"+second+"}}"))
 			play(m, `
 noSuchBill v2,legacy read
 success legacy create
@@ -429,8 +429,8 @@ logs !panic`)
 // unknown create exists.
 func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
-	overlay := "operations: {bill.check: {new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, " +
-		"request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: valid, legacy: valid}]}}"
+	overlay := "operations: {+bill.check: {v2: /bill/check, legacy: /if/bill/check, effect: read, " +
+		"request: {apiKey: {legacy: apikey, role: partner}, bill.billId: {legacy: bill_id, role: bill}}, reply: {valid: valid}}}"
 	valid := replyWith(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`)
 	m := newRolloutWith(t, "new", paths(map[string]http.Handler{"/bill": nil, "/bill/check": valid}), overlayAfter(t, overlay))
 	m.expect(v2("create"), unknown)

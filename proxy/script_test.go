@@ -224,7 +224,7 @@ func compared(n int) func(evidence.Verdict) bool {
 }
 
 // wrongAmount is an overlay with a mistake in the table.
-const wrongAmount = "operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}"
+const wrongAmount = "operations: {bill.read: {reply: {apprNum: null, apprPrice: appr_num}}}"
 
 // step knows these steps too:
 //

@@ -47,7 +47,7 @@ func TestAnswerOfAProbeHasTheStatusOfTheForm(t *testing.T) {
 }
 
 // The requests of this operation do not name the partner.
-const unnamed = "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read, request: [{v2: shop, legacy: shop}], reply: [{v2: points, legacy: points}]}}\n"
+const unnamed = "operations: {+points.left: {v2: /read/points, legacy: /if/read/points, effect: read, request: {shop: shop}, reply: {points: points}}}\n"
 
 // Limits of a partner do not apply to calls that name none: they would limit all callers together.
 func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
@@ -68,7 +68,7 @@ func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 	for stage, calls := range map[string]string{"old": "1 0", "shadow": "1 0", "new": "0 1", "drained": "0 1"} {
 		for route, calls := range map[string]string{"": calls, ", route: default": "1 0"} {
 			parallel(t, stage+"/"+route, func(t *testing.T) {
-				overlay := "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read" + route + ", request: [{common: identity}], reply: [{v2: points, legacy: points}]}}\n"
+				overlay := "operations: {+points.left: {v2: /read/points, legacy: /if/read/points, effect: read" + route + ", request: {use: who}, reply: {points: points}}}\n"
 				points := replyWith(200, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)
 				play(newRolloutWith(t, stage, everywhere(points), overlayAfter(t, overlay)), `
 post 200 /read/points {"apiKey":"demo-partner-key","member":"m","merchant":"s"} | "points":
@@ -81,8 +81,8 @@ calls `+calls)
 // An operation that changes the last day of a bill moves its end in the ledger.
 func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	t.Parallel()
-	const overlay = "operations: {bill.extend: {new: true, v2: /bill/extend, legacy: /if/bill/extend, effect: write, " +
-		"request: [{common: identity}, {v2: bill.billId, legacy: bill_id, role: bill}, {v2: bill.expireDt, legacy: expire_dt, role: expiry}], reply: []}}\n"
+	const overlay = "operations: {+bill.extend: {v2: /bill/extend, legacy: /if/bill/extend, effect: write, " +
+		"request: {use: who, bill.billId: {legacy: bill_id, role: bill}, bill.expireDt: {legacy: expire_dt, role: expiry}}, reply: {}}}\n"
 	code := "0000"
 	extends := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		replyWith(200, `{"code":"`+code+`","msg":"ok"}`).ServeHTTP(w, r)
@@ -138,4 +138,27 @@ func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 		back.expectCalls(t, 2)
 		equal(t, back.last(t).body, create(upstream))
 	})
+}
+
+// A backend can speak a form of its own that is like one of the two.
+func TestBackendOfAFormLikeAnother(t *testing.T) {
+	t.Parallel()
+	overlay := overlayFile(t, "forms: {acme: {like: v2, text: msg, codes: {GONE: BILL_003}}}\n"+
+		"operations: {bill.read: {acme: /acme/read, reply: {billId: {acme: id}}}}\n")
+	for _, client := range []string{"v2", "legacy"} {
+		parallel(t, client, func(t *testing.T) {
+			replies := `{"code":"0000","msg":"ok","data":{"apiKey":"k","id":"B1","apprState":"W"}}`
+			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { replyWith(200, replies).ServeHTTP(w, r) }))
+			b := newGatewayTo(t, "acme", back, overlay)
+			read := func() string {
+				return b.post(inForm(client, "/bill/read", "/if/bill/read"), inForm(client,
+					`{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`, `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`)).body
+			}
+			equal(t, read(), inForm(client, `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"B1","apprState":"W"}}`,
+				`{"apikey":"k","bill_id":"B1","appr_state":"W"}`))
+			equal(t, back.first(t).target, "/acme/read")
+			replies = `{"code":"GONE","msg":"none","data":null}`
+			equal(t, read(), inForm(client, `{"code":"BILL_003","message":"none","data":null}`, `{"code":"BILL_003","msg":"none"}`))
+		})
+	}
 }

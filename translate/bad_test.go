@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,71 +11,59 @@ import (
 	"billbridge/translate/billing"
 )
 
-// Each file has one mistake. It begins with comments that contain the expected messages. A file named overlay-… is an overlay of the
-// billing table, and every other file is a table.
+// A badTable is one of a file in testdata/bad, which has those of a topic. Each begins with `--- # NAME`, and is an overlay of
+// base.yaml, an overlay of the billing table if its name begins with billing, or a whole table if its name begins with table.
+// `# ! MESSAGE` is at the end of the line of each mistake, and beside the name if the line is one of the other table.
+type badTable struct {
+	topic, text string
+	lines       []string // of the text without messages; the first is the name
+	files       []translate.File
+}
+
+func badTables(t testing.TB) (all []badTable) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/bad/*.yaml")
+	must(t, err)
+	base, err := os.ReadFile("testdata/bad/base.yaml")
+	must(t, err)
+	for _, path := range paths {
+		file, err := os.ReadFile(path)
+		must(t, err)
+		for _, text := range strings.Split("\n"+string(file), "\n--- # ")[1:] {
+			lines := strings.Split(text, "\n")
+			for i, line := range lines {
+				lines[i], _, _ = strings.Cut(line, " # ! ")
+			}
+			files := []translate.File{{Name: "base", Data: base}, {Name: "bad", Data: []byte(strings.Join(lines[1:], "\n"))}}
+			switch {
+			case strings.HasPrefix(text, "billing"):
+				files[0] = billing.Table()
+			case strings.HasPrefix(text, "table"):
+				files = files[1:]
+			}
+			all = append(all, badTable{filepath.Base(path), text, lines, files})
+		}
+	}
+	return all
+}
+
 func TestBadTables(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no bad tables: %v", err)
-	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
+	for _, bad := range badTables(t) {
+		t.Run(bad.topic+" "+bad.lines[0], func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(file)
-			must(t, err)
-			if *update {
-				must(t, os.WriteFile(file, withWants(name, string(data)), 0o644))
-				return
+			_, err := translate.Compile(32, bad.files[0], bad.files[1:]...)
+			var problems translate.Problems
+			if !errors.As(err, &problems) {
+				t.Fatal("not refused")
 			}
-			want, _ := splitWants(string(data))
-			equal(t, mistakes(t, name, string(data)), want)
+			for _, p := range problems {
+				if p.File != "bad" {
+					p.Line = 0
+				}
+				bad.lines[p.Line] += " # ! " + p.Text
+			}
+			equal(t, strings.Join(bad.lines, "\n"), bad.text)
 		})
 	}
-}
-
-const wantMark = "# want "
-
-// splitWants splits a bad file into its expected messages and the rest.
-func splitWants(text string) (wants []string, rest string) {
-	rest = text
-	for strings.HasPrefix(rest, wantMark) {
-		line, after, _ := strings.Cut(rest, "\n")
-		wants, rest = append(wants, strings.TrimPrefix(line, wantMark)), after
-	}
-	return wants, rest
-}
-
-// withWants returns the file with the messages of now. Each message moves the lines that it names, so several rounds are needed.
-func withWants(name, text string) []byte {
-	for range 3 {
-		_, rest := splitWants(text)
-		head := ""
-		for _, m := range mistakes(nil, name, text) {
-			head += wantMark + m + "\n"
-		}
-		text = head + rest
-	}
-	return []byte(text)
-}
-
-func mistakes(t *testing.T, name, text string) []string {
-	file := translate.File{Name: name, Data: []byte(text)}
-	var table *translate.Table
-	var err error
-	if strings.HasPrefix(name, "overlay-") {
-		table, err = translate.Compile(32, billing.Table(), file)
-	} else {
-		table, err = translate.Compile(32, file)
-	}
-	if t != nil {
-		if problems, ok := err.(translate.Problems); !ok || len(problems) == 0 || table != nil {
-			t.Fatalf("not refused: %T", err)
-		}
-	}
-	if err == nil {
-		return []string{"NOT REFUSED"}
-	}
-	return strings.Split(err.Error(), "\n")
 }

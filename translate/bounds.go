@@ -10,20 +10,20 @@ import (
 // checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the
 // upstream cannot check: one_of, and required on a row of one form.
 func (r *mapping) checkBounds(v value, all bool) *Refusal {
-	code, reason := r.Refuse, Detail{}
+	code, reason := r.Code, Detail{}
 	switch {
 	case r.source == "":
 	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
 			reason = why("is missing")
 		}
-	case r.OneOf != nil && (v.kind != text || !slices.Contains(r.OneOf, v.text())):
-		reason = why("must be one of the texts %v", strings.Join(r.OneOf, ", "))
-	case !all || r.items != nil || r.List:
+	case r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())):
+		reason = why("must be one of the texts %v", strings.Join(r.oneOf, ", "))
+	case !all || r.items != nil || r.list:
 	case v.kind == composite:
-		code, reason = r.Malformed, why(wantSingle, v.typeName())
+		code, reason = r.malformed, why(wantSingle, v.typeName())
 	case r.digits && !isDigits(v.text()):
-		code, reason = r.Malformed, why(wantDigits, v.notDigits())
+		code, reason = r.malformed, why(wantDigits, v.notDigits())
 	case r.digits:
 		reason = r.checkNumber(v.text())
 	default:
@@ -39,7 +39,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 func (p *plan) checkSpelling(values []value) *Refusal {
 	for _, slot := range p.spelled {
 		if v, r := values[slot], p.fields[slot]; v.kind == number && !isDigits(v.text()) {
-			return &Refusal{r.Malformed, r.source, why(wantDigits, v.notDigits())}
+			return &Refusal{r.malformed, r.source, why(wantDigits, v.notDigits())}
 		}
 	}
 	return nil
@@ -47,10 +47,10 @@ func (p *plan) checkSpelling(values []value) *Refusal {
 
 func (r *row) checkNumber(digits string) Detail {
 	switch {
-	case r.Min > 0 && less(digits, r.Min):
-		return why("must be at least %v", r.Min)
-	case r.Max > 0 && !less(digits, r.Max+1):
-		return why("must be at most %v", r.Max)
+	case r.min > 0 && less(digits, r.min):
+		return why("must be at least %v", r.min)
+	case r.max > 0 && !less(digits, r.max+1):
+		return why("must be at most %v", r.max)
 	}
 	return Detail{}
 }
@@ -58,12 +58,12 @@ func (r *row) checkNumber(digits string) Detail {
 func (r *row) checkLength(content string) Detail {
 	length := utf8.RuneCountInString(content)
 	switch {
-	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
-		return why("must have exactly %v digits", r.ExactDigits)
-	case r.Max > 0 && length > r.Max:
-		return why("has %v characters, at most %v are allowed", length, r.Max)
-	case r.Min > 0 && length < r.Min:
-		return why("has %v characters, at least %v are needed", length, r.Min)
+	case r.exactDigits > 0 && (length != r.exactDigits || !allDigits(content)):
+		return why("must have exactly %v digits", r.exactDigits)
+	case r.max > 0 && length > r.max:
+		return why("has %v characters, at most %v are allowed", length, r.max)
+	case r.min > 0 && length < r.min:
+		return why("has %v characters, at least %v are needed", length, r.min)
 	}
 	return Detail{}
 }

@@ -22,15 +22,16 @@ type Translation struct {
 // newTranslation makes the plans, and finds the slots of the request that the reply refers to.
 func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
-	slotOf := func(form int, path string) int {
-		asks := func(asked *mapping) bool { return path != "" && asked.Path[form] == path }
-		return slices.IndexFunc(t.request.fields, asks)
+	slotOf := func(wanted bool, is func(asked *mapping) bool) int {
+		if !wanted {
+			return -1
+		}
+		return slices.IndexFunc(t.request.fields, is)
 	}
 	for slot, f := range t.reply.fields {
-		if f.class == Echoed { // the reply goes to the client, so it echoes the request in the client's form
-			f.echo = slotOf(client, f.Echo)
-		}
-		f.equal, f.repeat = slotOf(0, f.MustEqualRequest), slotOf(0, f.RepeatsRequest)
+		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.row == f.asked })
+		sameRole := func(asked *mapping) bool { return asked.Role == f.Role && asked.source != "" }
+		f.equal, f.repeat = slotOf(f.must, sameRole), slotOf(f.repeats, sameRole)
 		if f.equal >= 0 || f.repeat >= 0 {
 			t.reply.refers = append(t.reply.refers, slot)
 		}
@@ -249,18 +250,18 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 		return refusal
 	}
 	reason := why("%v has no place for it", p.toForm.name)
-	switch always := f.Default; {
+	switch always := f.always; {
 	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
 		return nil // the upstream's form always means this value
-	case f.Loss == "refuse" && v.countsAsAbsent():
+	case f.loss == "refuse" && v.countsAsAbsent():
 		return nil
-	case f.Loss == "drop":
+	case f.loss == "drop":
 		c.report(&c.Report.Dropped, f.source)
 		return nil
 	case always.kind != absent:
 		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
 	}
-	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason}
+	return &Refusal{Code: f.lossCode, Field: f.source, Reason: reason}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

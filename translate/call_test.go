@@ -13,7 +13,7 @@ import (
 // must equal, no report.
 func TestReleasedCallKeepsNothing(t *testing.T) {
 	t.Parallel()
-	table := overlaid(t, "unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")
+	table := overlaid(t, "unknown: {request: pass, reply: pass}")
 	const empty = `{}`
 	full := map[translate.Form]string{
 		"legacy": `{"apikey":"SECRET","member":"SECRET","merchant":"SECRET","bill_id":"SECRET","price":"1","hash":"SECRET","SECRET":"SECRET","bill":{"bill_id":"SECRET"}}`,

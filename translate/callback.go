@@ -17,12 +17,12 @@ import (
 type Callback struct {
 	operation    *Operation
 	method       string
-	answers      [2]answer
-	plans        [2][2]*plan
-	otherForm    [2]*plan // by the form of upstream and partner: for a callback that is in the other form
-	intake       *plan    // the names of both forms
-	identifiedBy []string // the roles that say what a callback is about
-	under        [2]string
+	answers      byForm[answer]
+	plans        [][]*plan // by the forms of upstream and partner
+	otherForm    [2]*plan  // by the form of upstream and partner: for a callback that is in the other form
+	intake       *plan     // the names of both forms
+	identifiedBy []string  // the roles that say what a callback is about
+	under        byForm[string]
 	constants    []*row // with default
 }
 
@@ -35,18 +35,21 @@ type answer struct {
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
 	c.findStates()
+	c.plans = make([][]*plan, len(c.operation.table.forms))
 	for from := range c.plans {
 		for to := range c.plans {
-			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
+			c.plans[from] = append(c.plans[from], c.operation.plan(callbackMessage, from, to))
 		}
-		c.otherForm[from] = c.otherFormPlan(from)
+	}
+	for form := range c.otherForm {
+		c.otherForm[form] = c.otherFormPlan(form)
 	}
 	for _, r := range c.operation.rows[callbackMessage] {
-		if r.Default.kind != absent {
+		if r.always.kind != absent {
 			c.constants = append(c.constants, r)
 		}
 	}
-	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
+	anything := &row{Role: noRole, malformed: c.operation.table.invalid} // values are treated like those of a reply
 	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
 }
 
@@ -102,7 +105,7 @@ func (c *Callback) otherFormPlan(form int) *plan {
 	rows := slices.Clone(c.operation.rows[callbackMessage])
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.onlyForm() >= 0 })
 	both.rows = map[Message][]*row{callbackMessage: rows}
-	p := both.plan(callbackMessage, 1-form, form)
+	p := both.plan(callbackMessage, otherOf(form), form)
 	p.unknown = "pass"
 	return p
 }
@@ -196,7 +199,11 @@ func startCallback(p *plan) *Call {
 // partner speak the same: a partner's server may read either.
 func (c *Callback) recognise(doc gjson.Result, from, to int) Notice {
 	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}, plan: c.plans[from][from]}
-	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, 1-from, n.Values)
+	other := to
+	if from == to {
+		other = otherOf(from)
+	}
+	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, other, n.Values)
 	switch {
 	case from != to && inForm:
 		n.Recognised, n.plan = Translated, c.plans[from][to]
@@ -204,10 +211,18 @@ func (c *Callback) recognise(doc gjson.Result, from, to int) Notice {
 		n.Recognised, n.OtherForm, n.plan = InForm, true, c.plans[to][to]
 	case from == to && inForm:
 		n.Recognised = InForm
-	case from == to && c.hasOwnField(doc, 1-from) && !c.hasOwnField(doc, from):
+	case from == to && c.hasOwnField(doc, other) && !c.hasOwnField(doc, from):
 		n.Recognised, n.OtherForm, n.plan = Translated, true, c.otherForm[from]
 	}
 	return n
+}
+
+// otherOf returns the other one of the first two forms.
+func otherOf(form int) int {
+	if form == 0 {
+		return 1
+	}
+	return 0
 }
 
 // pathOf returns the path of the field with a role in a form.
@@ -251,7 +266,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
 	for _, r := range c.constants {
-		if v := lookup(doc, r.Path[form]); r.Path[form] != "" && v.kind != absent && !v.is(r.Default) {
+		if v := lookup(doc, r.Path[form]); r.Path[form] != "" && v.kind != absent && !v.is(r.always) {
 			return false // a message of another kind
 		}
 	}
@@ -276,7 +291,7 @@ func (c *Callback) hasOwnField(doc gjson.Result, form int) bool {
 	rows := c.operation.rows[callbackMessage]
 	return slices.ContainsFunc(rows, func(r *row) bool {
 		path := r.Path[form]
-		inOther := func(other *row) bool { return other.Path[1-form] == path }
+		inOther := func(other *row) bool { return other.Path[otherOf(form)] == path }
 		return path != "" && lookup(doc, path).kind != absent && !slices.ContainsFunc(rows, inOther)
 	})
 }
@@ -330,13 +345,6 @@ func (c *Callback) Answer(f Form) []byte {
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	i := c.operation.table.formIndex(f)
 	return i >= 0 && status/100 == 2 && c.answerCode(f, body).is(c.answers[i].code)
-}
-
-// Acknowledgement returns what an answer must have besides HTTP 2xx: the name and the value of its code or flag.
-func (c *Callback) Acknowledgement(f Form) string {
-	i := c.operation.table.formIndex(f)
-	form := &c.operation.table.forms[i]
-	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code.text
 }
 
 // AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable

@@ -28,7 +28,7 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 	reasons := map[string]bool{}
 	for _, overlay := range []string{
 		"bounds: upstream", "bounds: enforce", "unknown: {request: refuse, reply: drop}", "unknown: {request: pass, reply: pass}",
-		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, values: [{v2: a, legacy: '11월 수강료 납부 안내드립니다.'}]}]}}",
+		"operations: {bill.create: {request: {bill.message: {values: [{v2: a, legacy: '11월 수강료 납부 안내드립니다.'}]}}}}",
 	} {
 		table := overlaid(t, overlay)
 		for _, o := range table.Operations() {

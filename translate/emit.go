@@ -9,7 +9,7 @@ func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
 // why.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
-	lenient, digits := p.message != Request, p.toForm.digits
+	lenient := p.message != Request
 	for i := range n.names {
 		e := &n.names[i]
 		if e.node != nil {
@@ -32,8 +32,8 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			}
 		}
 		switch {
-		case !f.special: // mostly
-		case f.omits(v, p.from):
+		case !f.rare: // mostly
+		case f.omits(v):
 			continue
 		case f.each != nil:
 			if dst, refused = c.emitList(p, f, f.each, v, append(comma(dst), e.key...)); refused != nil {
@@ -42,23 +42,23 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			continue
 		}
 		if p.noValue(f, v, slots) {
-			dst = append(append(comma(dst), e.key...), noValueOf(digits)...)
+			dst = append(append(comma(dst), e.key...), noValueOf(f.digitsTo)...)
 			continue
 		}
 		var fits bool
 		dst = append(comma(dst), e.key...)
 		begin := len(dst)
-		if dst, fits = f.appendValue(dst, v, p.from, digits, lenient); fits {
+		if dst, fits = f.append(dst, v, lenient); fits {
 			if v.kind == null && lenient && f.countsNull(dst[begin:]) {
-				c.mismatch(f.report, f.mismatchOf(v, p.from))
+				c.mismatch(f.report, f.mismatchOf(v))
 			}
 			continue
 		}
-		if f.Otherwise == "" || digits != number || !v.isWord() {
+		if f.Otherwise == "" || f.digitsTo != number || !v.isWord() {
 			if refused = c.misfit(p, f, v); refused != nil {
 				return dst, refused
 			}
-		} else if f.Otherwise == "null" {
+		} else if f.Otherwise == "drop" {
 			dst = append(dst[:begin], "null"...)
 			c.report(&c.Report.Dropped, f.report)
 		}
@@ -72,21 +72,28 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
 func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	if p.message != Request {
-		c.mismatch(f.report, f.mismatchOf(v, p.from))
+		c.mismatch(f.report, f.mismatchOf(v))
 		return nil
 	}
-	reason := why(wantDigits, v.notDigits())
-	switch {
-	case f.each != nil:
-		reason = why(wantList, v.typeName())
-	case f.Pattern[0] != "" && v.kind != null:
-		reason = why(wantText, f.Pattern[p.from], f.got(v))
-	case f.wants(p.from) != "" && v.kind != null:
-		reason = why(wantNumber, f.got(v))
-	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
-		reason = why("has a value without a counterpart in %v", p.toForm.name)
+	reason, isNull := why("has a value without a counterpart in %v", p.toForm.name), v.kind == null
+	switch as := f.convert.(type) {
+	case pattern:
+		if !isNull {
+			reason = why(wantText, as.in, as.got(v))
+		}
+	case decimal:
+		if !isNull {
+			reason = why(wantNumber, as.got(v))
+		}
+	case digits:
+		if !f.lacksPair(v) {
+			reason = why(wantDigits, as.got(v))
+		}
 	}
-	return &Refusal{f.Malformed, c.at(f.source), reason}
+	if f.each != nil {
+		reason = why(wantList, v.typeName())
+	}
+	return &Refusal{f.malformed, c.at(f.source), reason}
 }
 
 // report adds a path to a list of the report.
@@ -112,7 +119,7 @@ func (c *Call) emitAbsent(
 	switch {
 	case f.class == Defaulted:
 		c.defaulted(f.target)
-		return append(append(comma(dst), key...), f.Default.json...), value{}
+		return append(append(comma(dst), key...), f.always.json...), value{}
 	case f.Absent[p.to].kind != absent && p.from != p.to:
 		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
@@ -127,26 +134,22 @@ func (c *Call) emitAbsent(
 // countsNull reports whether a null is counted: it has passed, and the row converts values and says nothing of null.
 func (f *mapping) countsNull(out []byte) bool { return f.nulls && string(out) == "null" }
 
-// lacksPair reports whether a value does not fit since it has no pair.
-func (r *row) lacksPair(v value) bool {
-	return r.hasPairs() && v.kind != composite && !r.onlyNullPairs()
+// lacksPair reports whether a value does not fit since it has no pair, or stands for an absent field.
+func (f *mapping) lacksPair(v value) bool {
+	return f.hasPairs() && v.kind != composite && !f.onlyNullPairs() || f.rare && isDigits(v.text())
 }
 
 // mismatchOf returns what is wrong with a value that does not fit.
-func (r *row) mismatchOf(v value, from int) Mismatch {
-	switch want := r.wants(from); {
-	case want != "" && (v.kind != null || !r.hasPairs()):
-		return Mismatch{want, r.got(v)}
-	case r.special && isDigits(v.text()):
-		return Mismatch{"", v.typeName()} // that of Absent
-	case r.items != nil:
+func (f *mapping) mismatchOf(v value) Mismatch {
+	_, plain := f.convert.(asText)
+	_, whole := f.convert.(digits)
+	switch {
+	case f.items != nil:
 		return Mismatch{"an array", v.typeName()}
-	case r.lacksPair(v):
+	case (plain || whole) && f.lacksPair(v), !plain && !whole && v.kind == null && f.hasPairs():
 		return Mismatch{"", v.typeName()}
-	case r.digits:
-		return Mismatch{"a whole number in digits", v.notDigits()}
 	}
-	return Mismatch{"text", v.typeName()}
+	return Mismatch{f.convert.want(), f.convert.got(v)}
 }
 
 // comma appends a comma, unless the next member is the first of its object, or the next item the first of its list. dst

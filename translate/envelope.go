@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,8 @@ import (
 // An envelope is what a form can have beside the names of code, text and result. An exported field is a key of the
 // form.
 type envelope struct {
-	Codes     string     `is:"text|number"` // the JSON type of codes; "" for text
+	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
+	Numeric   bool       // codes are whole numbers in JSON
 	Flag      *yaml.Node // the field that says whether the call succeeded
 	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
 	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
@@ -45,7 +47,7 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	textObject, text := inObject(f.Text)
 	f.textInside = textObject != "" && textObject == f.object
 	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
-	tops := []string{cmp.Or(f.object, f.Code), f.Result, f.flag}
+	tops := []string{cmp.Or(f.object, f.Code), segments(f.Result)[0], f.flag}
 	if !f.textInside {
 		tops = append(tops, f.Text)
 	}
@@ -59,11 +61,9 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
 			"as in error.code and error.message",
 			name.Value)
-	case f.object != "" && f.flag == "":
-		s.errorf(name, "form %q: a code in an object needs flag: a success has no such object", name.Value)
 	}
-	if f.Codes == "number" && f.OtherCode == "" {
-		s.errorf(value, "codes: number needs other_code: the number for a code that this form does not have")
+	if f.Numeric && f.OtherCode == "" {
+		s.errorf(value, "numeric needs other_code: the number for a code that this form does not have")
 	}
 	for status, code := range s.members(f.Status, "status") {
 		n, err := strconv.Atoi(status.Value)
@@ -88,21 +88,22 @@ func inObject(path string) (object, name string) {
 	return "", path
 }
 
-// readFlag reads a flag: a name, or a name and its two values.
+// readFlag reads a flag: a name, or a name and its values of a success and of a failure.
 func (s *source) readFlag(f *form) {
-	keys := struct {
-		Name             string `is:"a field name" must:"be"`
-		Success, Failure constant
-	}{Success: constant{boolean, "true", "true"}, Failure: constant{boolean, "false", "false"}}
+	f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
 	if f.Flag.Kind == yaml.ScalarNode {
-		keys.Name = s.text(f.Flag, "flag", "a field name")
-	} else if !s.decode(f.Flag, "a flag", &keys) {
+		f.flag = s.text(f.Flag, "flag", "a field name")
 		return
 	}
-	if keys.Success == keys.Failure {
-		s.errorf(f.Flag, "flag: success and failure must have different values")
+	for name, values := range s.members(f.Flag, "flag") {
+		if f.flag = s.text(name, "flag", "a field name"); len(s.items(values, "flag")) == 2 {
+			f.flagIs = [2]constant{s.constant(values.Content[1]), s.constant(values.Content[0])}
+		}
 	}
-	f.flag, f.flagIs = keys.Name, [2]constant{keys.Failure, keys.Success}
+	if len(f.Flag.Content) != 2 || f.flagIs[0] == f.flagIs[1] || len(f.Flag.Content[1].Content) != 2 {
+		s.errorf(f.Flag, "flag must be a name, or a name with its values of a success and of a failure, as in "+
+			"{status: [SUCCESS, ERROR]}")
+	}
 }
 
 // checkEnvelopeCodes checks the codes of a form whose codes are numbers, and those of its other keys.
@@ -110,9 +111,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	t, f := s.table, &s.table.forms[form]
 	node := child(forms, s.forms[form])
 	codes := []string{t.success.code[form]}
-	for _, p := range t.codes.list {
-		codes = append(codes, p.Values[form].text)
-	}
+	codes = slices.AppendSeq(codes, maps.Keys(t.codes[form].first))
 	for _, m := range t.meanings {
 		if m.Form == f.name || m.Form == "" && form == 0 {
 			codes = append(codes, m.Code)
@@ -124,20 +123,20 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	for _, one := range f.statuses {
 		if codes = append(codes, one.code); one.code != t.success.code[form] && !t.hasCode(form, one.code) {
 			s.errorf(child(node, "status"),
-				"status: the form has no code %q: add it to the catalogue or to a pair", one.code)
+				"status: the form has no code %q: add it to the codes", one.code)
 		}
 	}
 	if f.OtherCode == t.success.code[form] {
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
 	}
 	for _, code := range codes {
-		if f.Codes == "number" && !isWhole(code) {
-			s.errorf(node, "codes: number: the code %q of %s is no whole number", code, f.name)
+		if f.Numeric && !isWhole(code) {
+			s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
 		}
 	}
-	if f.textInside && s.table.success.text == "" {
+	if f.textInside && f.flag != "" && s.table.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
-			f.name, s.forms[1-form])
+			f.name, s.forms[otherOf(form)])
 	}
 }
 
@@ -153,9 +152,9 @@ func (f *form) names() (names []string) {
 
 // hasCode reports whether a form has a code: in a pair, in the catalogue of the first form, or listed with its form.
 func (t *Table) hasCode(form int, code string) bool {
-	_, paired := t.codes.find(form, code)
+	_, paired := t.codes[form].first[code]
 	_, listed := t.known[form][code]
-	return paired || listed || form == 0 && t.InCatalogue(code)
+	return paired || listed || (form == 0 || t.forms[form].like == 0) && t.InCatalogue(code)
 }
 
 // isWhole reports whether a text is a JSON number without fraction and exponent.
@@ -166,7 +165,7 @@ func isWhole(text string) bool {
 
 // codeJSON returns a code as the form writes it.
 func (f *form) codeJSON(code string) string {
-	if f.Codes == "number" {
+	if f.Numeric {
 		return code
 	}
 	return string(appendString(nil, code))
@@ -174,7 +173,7 @@ func (f *form) codeJSON(code string) string {
 
 // isCode reports whether a value has the type of a code, and is not empty.
 func (f *form) isCode(v value) bool {
-	if f.Codes == "number" {
+	if f.Numeric {
 		return v.kind == number && isWhole(v.raw)
 	}
 	return v.kind == text && v.raw != `""`
@@ -182,7 +181,7 @@ func (f *form) isCode(v value) bool {
 
 // says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
 // at all. Otherwise wrong says why the code cannot be read.
-func (t *Table) says(form, status int, flag, code value) (found string, missing bool, wrong string) {
+func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
 	f, success := &t.forms[form], t.success.code[form]
 	if f.flag == "" && f.isCode(code) {
 		return code.text(), false, "" // mostly
@@ -199,13 +198,13 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 		missing = true
 	case code.kind == text && code.raw == `""`:
 		return "", false, f.Code + " is empty"
-	case f.Codes == "number":
+	case f.Numeric:
 		return "", false, f.Code + " " + wrongType("a whole number", code.typeName())
 	default:
 		return "", false, f.Code + " " + wrongType("text", code.typeName())
 	}
 	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed })
-	if missing && i >= 0 && !succeeded {
+	if missing && i >= 0 && !succeeded && (flag.kind != absent || message.kind != absent) { // it is of the backend
 		found, missing = f.statuses[i].code, false
 	}
 	if succeeded && missing {
@@ -220,32 +219,38 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 // is reports whether a value is a constant.
 func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.text }
 
-// codeIn returns a code as the form writes it: that of a pair, the code itself, or other_code. from is another form.
-func (t *Table) codeIn(form int, code string) (in string) {
-	if paired, ok := t.codes.find(1-form, code); ok {
-		return paired.text
+// paired returns the code of a form that a code of another form has as its pair.
+func (t *Table) paired(from, to int, code string) (own string, ok bool) {
+	first, known := t.codes[from].first[code]
+	if !known {
+		first = code
 	}
-	if t.replaces(form, code) {
-		return t.forms[form].OtherCode
+	if list := t.codes[to].own[first]; len(list) > 0 {
+		return list[0], true
 	}
-	return code
+	return first, known
 }
 
-// replaces reports whether a form has other_code for a code of the other form.
-func (t *Table) replaces(form int, code string) bool {
-	_, paired := t.codes.find(1-form, code)
-	return t.forms[form].OtherCode != "" && !paired && !t.hasCode(form, code)
+// codeIn returns a code of another form as the form writes it: that of a pair, the code itself, or other_code.
+func (t *Table) codeIn(from, to int, code string) (in string) {
+	if t.replaces(from, to, code) {
+		return t.forms[to].OtherCode
+	}
+	in, _ = t.paired(from, to, code)
+	return in
+}
+
+// replaces reports whether a form has other_code for a code of another form.
+func (t *Table) replaces(from, to int, code string) bool {
+	_, paired := t.paired(from, to, code)
+	return t.forms[to].OtherCode != "" && !paired && !t.hasCode(to, code)
 }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
 // returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
 func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
 	form := t.formIndex(f)
-	for _, p := range t.codes.list {
-		if form != 0 && p.Values[0].text == code {
-			codes = append(codes, p.Values[form].text)
-		}
-	}
+	codes = slices.Clone(t.codes[form].own[code])
 	if other = t.forms[form].OtherCode; codes == nil && (other == "" || t.hasCode(form, code)) {
 		codes = []string{code}
 	}
@@ -265,7 +270,7 @@ func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) [
 	}
 	inside := ""
 	switch {
-	case f.object != "" && failed:
+	case f.object != "" && (failed || f.flag == ""): // without a flag the object is always there
 		dst = append(append(append(append(comma(dst), f.objectIn[1:]...), '{'), f.codeKey...), code...)
 		inside = "}"
 	case f.object != "":
@@ -282,7 +287,7 @@ func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) [
 // endFailure appends what a failure has instead of a result.
 func (f *form) endFailure(dst []byte) []byte {
 	if f.resultKey != "" && f.Unused != "omit" {
-		dst = append(append(dst, f.resultKey...), "null"...)
+		dst = append(append(append(dst, ','), keyOf(segments(f.Result)[0])...), "null"...)
 	}
 	return append(dst, '}')
 }
@@ -349,16 +354,22 @@ func (c *Call) Status() int {
 	switch {
 	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
 		return c.status
-	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0 || c.success && c.status/100 != 2:
+	case c.success && c.status/100 != 2:
+		return c.status
+	case c.success && c.translation.operation.status[p.to] != 0:
+		return c.translation.operation.status[p.to]
+	case c.success && c.translation.operation.status[p.from] == c.status:
+		return statusOK
+	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0:
 		return c.status
 	}
 	code := t.success.code[p.to]
 	if !c.success {
-		code = t.codeIn(p.to, c.code)
+		code = t.codeIn(p.from, p.to, c.code)
 	}
 	is := to.statusOf(code, c.status)
 	switch {
-	case !c.success && t.replaces(p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
+	case !c.success && t.replaces(p.from, p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
 		return c.status
 	case len(to.statuses) == 0:
 		return statusOK

@@ -7,12 +7,11 @@ import (
 	"billbridge/translate"
 )
 
-// Of several pairs for a code, the one that is preferred is the first.
+// Of several codes for one, the first is the one that is written.
 func TestCodesOf(t *testing.T) {
 	t.Parallel()
-	text := strings.Replace(tableText(t, "envelopes"), "\ncodes:\n", "\ncodes:\n  - {flat: 409, deep: TAKEN, prefer: true}\n", 1)
-	own, _ := compiled(t, text).CodesOf("409", "deep")
-	equal(t, strings.Join(own, " "), "TAKEN DUPLICATE")
+	own, _ := tableOf(t, "envelopes", `forms: {deep: {codes: {TAKEN: "409"}}}`).CodesOf("409", "deep")
+	equal(t, strings.Join(own, " "), "DUPLICATE TAKEN")
 }
 
 // What the gateway answers by itself, and what a receiver of a callback answers, has the envelope of the form.

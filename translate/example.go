@@ -13,34 +13,34 @@ import (
 func (p *plan) example(r *mapping) string {
 	word := cmp.Or(r.example, r.name())
 	switch {
-	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
+	case r.target == "" && r.loss == "refuse" && r.always.kind == absent:
 		return ""
-	case r.List:
+	case r.list:
 		return "[]"
-	case r.target == "" && r.Default.kind != absent:
-		return r.Default.json
-	case r.Pattern[0] != "":
-		word = r.sample(p.from)
+	case r.target == "" && r.always.kind != absent:
+		return r.always.json
+	case r.pattern[0] != "":
+		word = newPattern(r.pattern[p.from], "").sample()
 	case r.hasPairs():
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0 && r.Means[word] == "":
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
-	case len(r.OneOf) > 0:
-		word = r.OneOf[0]
-	case r.As == "" && r.checkLength(word).Format != "":
-		word = strings.Repeat("1", cmp.Or(r.ExactDigits, r.Min, r.Max))
-	case r.As != "":
-		if !isDigits(word) && !(isDecimal(word) && r.As == "decimal") {
+	case len(r.oneOf) > 0:
+		word = r.oneOf[0]
+	case r.as == "" && r.checkLength(word).Format != "":
+		word = strings.Repeat("1", cmp.Or(r.exactDigits, r.min, r.max))
+	case r.as != "":
+		if !isDigits(word) && !(isDecimal(word) && r.as == "decimal") {
 			word = "1000"
 		}
 		if r.digits && r.checkNumber(word).Format != "" {
-			word = strconv.Itoa(cmp.Or(r.Min, r.Max))
+			word = strconv.Itoa(cmp.Or(r.min, r.max))
 		}
-		if p.fromForm.digits == number {
+		if r.digitsIn(p.fromForm) == number {
 			return word
 		}
 	}
-	if r.As == "" && word == r.example && r.exampleKind != text {
+	if r.as == "" && word == r.example && r.exampleKind != text {
 		return word
 	}
 	return string(appendString(nil, word))

@@ -10,24 +10,26 @@ import (
 // parcel in an object and the result of a reply under "result".
 const parcels = `
 forms:
-  boxed: {code: status, text: says, result: result, digits: number}
-  plain: {code: st, text: txt, digits: string}
-success: {code: OK}
-invalid: WRONG
-unknown: {request: drop} # a field without a row is dropped and counted
+  boxed: {code: status, text: says, result: result, numbers: json}
+  plain: {code: st, text: txt, numbers: text}
 operations:
   parcel.send:
     boxed: /parcels
     plain: /send.php
     effect: write
     request:
-      - {boxed: parcel.to,     plain: addressee, required: true}
-      - {boxed: parcel.grams,  plain: weight,    as: digits}
-      - {boxed: parcel.speed,  plain: express,   values: [{boxed: fast, plain: "Y"}, {boxed: slow, plain: "N"}]}
-      - {boxed: parcel.colour, default: brown}
+      parcel.to:     {plain: addressee, required: true}
+      parcel.grams:  {plain: weight, as: digits}
+      parcel.speed:  {plain: express, values: [{boxed: fast, plain: "Y"}, {boxed: slow, plain: "N"}]}
+      parcel.colour: {fill: brown}
     reply:
-      - {boxed: number, plain: nr, as: digits}
-      - {plain: addressee, echo: addressee}
+      number:        {plain: nr, as: digits}
+      addressee:     {boxed: null, plain: addressee, fill: $parcel.to}
+codes: {success: OK, malformed: [WRONG]}
+unknown: {request: drop} # a field without a row is dropped and counted
+roles:
+  sender: {} # who sent the parcel
+  parcel: {} # its number
 `
 
 func Example() {
@@ -66,18 +68,15 @@ func Example() {
 // The sender's server speaks only the other form.
 func ExampleCallback() {
 	const arrivals = parcels + `
-roles:
-  sender: {about: who sent the parcel}
-  parcel: {about: the number of the parcel}
 callbacks:
   parcel.arrived:
     method: POST
     under: {boxed: parcel}
     identified_by: [sender, parcel]
     request:
-      - {boxed: sender, plain: from,   role: sender}
-      - {boxed: number, plain: nr,     role: parcel, as: digits}
-      - {boxed: grams,  plain: weight, as: digits}
+      sender: {plain: from, role: sender}
+      number: {plain: nr, role: parcel, as: digits}
+      grams:  {plain: weight, as: digits}
     answer:
       boxed: '{"status":"OK"}'
       plain: '{"st":"OK"}'

@@ -181,7 +181,7 @@ func (x *explainer) describe(l leaf) ExplainedField {
 		if role == noRole && r.equal >= 0 {
 			role = x.call.translation.request.fields[r.equal].Role
 		}
-		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
+		f.Row, f.About, f.Secret = &r.row.source, r.about, r.secret
 		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
 	}
 	if l.entry != nil && l.entry.node == nil {
@@ -236,7 +236,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 // fits reports whether a value has its documented type.
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
-	f, r, digits := l.plan.field(l.entry), unconverted, text
+	f, r := l.plan.field(l.entry), unconverted
 	switch {
 	case f != nil && x.call.success && x.call.repeatsAnother(f, l.value):
 		return Mismatch{ofRequest, "another"}, false
@@ -245,20 +245,20 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
 		return Mismatch{"an object", l.typeName()}, false
 	case f != nil && f.each != nil:
-		return f.mismatchOf(l.value, p.from), l.kind == null && p.message == Request || l.raw[0] == '['
+		return f.mismatchOf(l.value), l.kind == null && p.message == Request || l.raw[0] == '['
 	case f != nil:
-		r, digits = f.row, p.toForm.digits
+		r = f
 	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
-		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.to, x.call.code)
+		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.from, p.to, x.call.code)
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
 		r = nil
 	}
 	if r == nil || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
 		return Mismatch{}, true
 	}
-	out, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	out, fits := r.append(nil, l.value, p.message != Request)
 	fits = fits && (l.kind != null || p.message == Request || f == nil || !f.countsNull(out))
-	return r.mismatchOf(l.value, p.from), fits
+	return r.mismatchOf(l.value), fits
 }
 
 // whyAbsent explains why a leaf is not in the output.
@@ -270,19 +270,19 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 		return OutcomeOmitted, "a failure has only its code and text"
 	case l.entry == nil:
 		return OutcomeDropped, "is not a field of this operation"
-	case r == nil && l.entry.node == nil && x.call.translation.operation.noEnvelope != p.to:
+	case r == nil && l.entry.node == nil && !x.call.translation.operation.bare[p.to]:
 		return OutcomeOmitted, "the envelope of " + other + " has no place for it"
 	case r == nil && l.entry.node == nil:
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
 	case r == nil && l.kind == null,
 		r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
 		return OutcomeOmitted, "an empty value"
-	case r != nil && r.omits(l.value, p.from):
+	case r != nil && r.omits(l.value):
 		return OutcomeOmitted, other + " leaves the field out instead"
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
 	case !slices.Contains(x.Report.Dropped, l.reported(r)):
-		return OutcomeOmitted, "in " + other + " it is always " + r.Default.text
+		return OutcomeOmitted, "in " + other + " it is always " + r.always.text
 	}
 	return OutcomeDropped, other + " has no place for it"
 }

@@ -12,5 +12,5 @@ var Keys = func() (keys []string) {
 			}
 		}
 	}
-	return append(keys, "remove", "replaces")
+	return keys
 }()

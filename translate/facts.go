@@ -17,7 +17,7 @@ type Fact struct {
 	Paired       bool   // the row has a pair for the value
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
 	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
-	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role has zero_is_a_value
+	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role is exact
 	Exact        bool   // by the table, one difference is too many
 	Public       bool   // not personal data: its role is public, or its row has `as: digits`, as dates have
 }
@@ -59,10 +59,10 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact}
-		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v, p.from)
+		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.exact}
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v)
 		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
-		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
+		f.NoValue, f.MaybeNoValue = r.noValue(v)
 		if f.Empty || p.noValue(r, v, c.reply) {
 			f.NoValue, f.MaybeNoValue = true, false
 		}
@@ -70,7 +70,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			if r.each != nil {
 				f.JSON = c.listInFirstForm(p, slot, v)
 			} else {
-				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
+				f.JSON, f.Paired = c.translation.operation.translations[0][p.from].reply.fields[slot].inFirstForm(v)
 			}
 			f.Text = r.comparable(f.JSON)
 			if v.kind == composite {
@@ -84,33 +84,32 @@ func (c *Call) Facts(shared bool) []Fact {
 }
 
 // noValue reports whether a value means "no value", and whether it is a 0 that may mean it.
-func (r *row) noValue(v value, from int) (certain, possible bool) {
+func (f *mapping) noValue(v value) (certain, possible bool) {
 	if v.countsAsAbsent() || v.kind == composite {
 		return v.countsAsAbsent(), false
 	}
-	other, paired := r.Values.find(from, v.text())
+	other, paired := f.Values.find(f.from, otherOf(f.from), v.text())
 	certain = paired && (other.text == "" || other.kind == null)
-	return certain, !certain && v.text() == "0" && r.digits && !r.Role.ZeroIsAValue
+	return certain, !certain && v.text() == "0" && f.digits && !f.Role.Exact
 }
 
-// inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
-func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
-	if r.hasPairs() && v.kind != composite {
-		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired && !r.special {
-			return string([]byte(v.raw)), paired
-		}
+// inFirstForm returns a copy of a value, as the first form writes it, and whether the row has a pair for it. f goes to
+// the first form.
+func (f *mapping) inFirstForm(v value) (json string, paired bool) {
+	if f.hasPairs() && v.kind != composite {
+		_, paired = f.Values.find(f.from, otherOf(f.from), v.text())
 	}
-	if r.special && from == 0 { // it would become a value of the other form
-		return strings.Clone(v.raw), false
+	if f.from == 0 && (f.rare || f.hasPairs() || f.pattern[0] != "" || f.isMoved()) || f.onlyPairs && !paired && !f.rare {
+		return strings.Clone(v.raw), paired // it would become a value of the other form
 	}
-	out, _ := r.appendValue(nil, v, from, digits, true)
+	out, _ := f.append(nil, v, true)
 	return string(out), paired
 }
 
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
 	text := valueOf(gjson.Parse(json)).text()
-	if r.wants(0) != "" && r.Pattern[0] == "" && isDecimal(text) && strings.Contains(text, ".") {
+	if r.isMoved() && isDecimal(text) && strings.Contains(text, ".") {
 		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 	}
 	return text
@@ -123,7 +122,7 @@ func (c *Call) ComparableValue(role string) string {
 	}
 	p := c.translation.request
 	slot := p.roles[role]
-	json, _ := p.fields[slot].inFirstForm(c.request[slot], p.from, p.table.forms[0].digits)
+	json, _ := c.translation.operation.translations[p.from][0].request.fields[slot].inFirstForm(c.request[slot])
 	return p.fields[slot].comparable(json)
 }
 

@@ -34,7 +34,7 @@ type Field struct {
 	// such rule
 	NoValue string
 
-	Otherwise string // "null" or "pass": what becomes of a word without a pair; "" if the row does not say
+	Otherwise string // "drop" or "pass": what becomes of a word without a pair; "" if the row does not say
 
 	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
 }
@@ -79,13 +79,13 @@ func (d Details) String() string {
 // The paths of fields of a list have [] for its items, as in parcels[].weight.
 func (o *Operation) Fields() (fields []Field) {
 	for _, m := range []Message{Request, Reply, callbackMessage} {
-		for from := range o.paths {
-			to := 1 - from
+		for from := range o.paths[:2] {
+			to := otherOf(from)
 			if o.paths[to] == "" {
 				to = from
 			}
 			if o.paths[from] != "" {
-				fields = o.table.appendFields(fields, m, mappings(o.rows[m], from, to), from, to)
+				fields = o.table.appendFields(fields, m, o.table.mappings(o.rows[m], from, to), from, to)
 			}
 		}
 	}
@@ -100,27 +100,27 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 		}
 		f := Field{
 			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+			Class: r.class, Detail: r.detail(r.digitsTo), About: r.about, Exact: r.exact,
 			Otherwise: r.Otherwise,
 		}
-		if f.Otherwise == "null" && forms[to].digits == text {
+		if f.Otherwise == "drop" && r.digitsTo == text {
 			f.Otherwise = "pass"
 		}
 		if r.state >= 0 {
-			f.NoValue = noValueOf(forms[to].digits)
+			f.NoValue = noValueOf(r.digitsTo)
 		}
 		for _, p := range r.Values.list {
-			other, _ := r.Values.find(from, p.Values[from].text)
+			other, _ := r.Values.find(from, to, p.Values[from].text)
 			f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
 		}
 		if m == callbackMessage {
 			f.Message = string(Request)
 		}
-		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
-			f.Refused, f.Carried = r.LossCode, r.Default.json
+		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
+			f.Refused, f.Carried = r.lossCode, r.always.json
 		}
 		items := len(fields) + 1
-		fields = t.appendFields(append(fields, f), m, mappings(r.items, from, to), from, to)
+		fields = t.appendFields(append(fields, f), m, t.mappings(r.items, from, to), from, to)
 		for i := range fields[items:] {
 			item := &fields[items+i]
 			item.Source, item.Target = pathInList(r.source, item.Source), pathInList(r.target, item.Target)
@@ -146,25 +146,25 @@ func (r *mapping) detail(digits kind) (list Details) {
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
 	switch {
 	case r.class == Defaulted:
-		say("%v", r.Default.json)
+		say("%v", r.always.json)
 	case r.class == Echoed:
-		say("from the request's %v", r.Echo)
-	case r.class == Lossy && (r.Loss == "drop" || r.Echo != ""):
+		say("from the request's %v", r.asked.Path[r.to])
+	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
-	case r.class == Lossy && r.Default.kind != absent:
-		say("only %v can be carried, else refused with %v", r.Default.json, r.LossCode)
+	case r.class == Lossy && r.always.kind != absent:
+		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:
-		say("refused with %v", r.LossCode)
+		say("refused with %v", r.lossCode)
 	}
 	if r.class != Exact {
 		return list
 	}
 	switch {
-	case r.Pattern[0] != "":
-		say("written as %v", r.Pattern[r.to])
-	case r.wants(0) != "" && digits == number:
+	case r.pattern[0] != "":
+		say("written as %v", r.pattern[r.to])
+	case r.isMoved() && digits == number:
 		say("as a decimal number")
-	case r.wants(0) != "":
+	case r.isMoved():
 		say("as a decimal number in text")
 	case r.items != nil:
 		say("item by item")
@@ -183,16 +183,16 @@ func (r *mapping) detail(digits kind) (list Details) {
 	if r.hasPairs() {
 		say("by value pairs")
 	}
-	if places := r.places[1-r.to]; places != 0 {
+	if places := r.Shift[r.to] - r.Shift[r.from]; places != 0 {
 		say("times 10^%v", places)
 	}
-	switch to, from := r.Absent[r.to], r.Absent[1-r.to]; {
+	switch to, from := r.Absent[r.to], r.Absent[r.from]; {
 	case to.kind != absent:
 		say("%v if it is missing", to.json)
 	case from.kind != absent:
 		say("left out if it is %v", from.json)
 	}
-	if r.Otherwise == "null" && digits == number {
+	if r.Otherwise == "drop" && digits == number {
 		say("another word as null")
 	}
 	return list

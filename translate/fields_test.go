@@ -6,17 +6,17 @@ import (
 	"billbridge/translate"
 )
 
-// Rows have the text and the example that fields has for their name. The text of a row itself wins.
+// Rows have the text and the example that fields has for their name.
 func TestFieldsDescribeRows(t *testing.T) {
 	t.Parallel()
 	table := overlaid(t, "fields: {price: {example: 500}, tax: {example: 7}}\n"+
-		"operations: {bill.create: {request: [{v2: bill.tax, about: ours}]}}")
+		"operations: {bill.create: {request: {bill.tax: {lost: drop}}}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
 		example := table.Operation("bill.create").Schema(translate.Request, form).AppendExample(nil)
 		has(t, string(example), want, form, example)
 	}
 	for _, f := range table.Operation("bill.create").Fields() {
-		want := map[string]string{"bill.price": "amount to charge", "bill.tax": "ours"}[f.Source]
+		want := map[string]string{"bill.price": "amount to charge", "bill.tax": "tax amount"}[f.Source]
 		if want != "" && f.About != want {
 			t.Errorf("%s is about %q, want %q", f.Source, f.About, want)
 		}

@@ -2,8 +2,6 @@ package translate_test
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -156,15 +154,8 @@ func FuzzTable(f *testing.F) {
 	for _, g := range readGolden(f) {
 		f.Add(billing.Table().Data, []byte(g.Overlay))
 	}
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	must(f, err)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		must(f, err)
-		f.Add(data, []byte{})
-		f.Add(billing.Table().Data, data)
-		f.Add([]byte{}, data)
-		f.Add(data, []byte("operations: {a: {new: /a, effect: read, request: [{new: x}], reply: []}}\ncodes: [{new: BAD, old: B}]"))
+	for _, bad := range badTables(f) {
+		f.Add(bad.files[0].Data, bad.files[len(bad.files)-1].Data)
 	}
 	f.Fuzz(func(t *testing.T, base, overlay []byte) {
 		table, err := translate.Compile(8, translate.File{Name: "base.yaml", Data: base}, translate.File{Name: "over.yaml", Data: overlay})

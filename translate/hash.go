@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -23,32 +22,32 @@ type hashPart struct {
 	optional bool // without it the other parts are hashed; otherwise there is no hash
 }
 
-// readHash reads the hash of an operation. Its paths are those of the first form that has the operation.
+// readHash reads the hash of an operation. It names rows.
 func (s *source) readHash(o *Operation, n *yaml.Node) {
 	var k struct {
-		In string   `is:"a path" must:"be"`
+		In string   `must:"be"`
 		Of []string `must:"be"`
 	}
 	if n == nil || !s.decode(n, "hash", &k) {
 		return
 	}
 	rows, inBoth := o.rows[Request], o.paths[0] != "" && o.paths[1] != ""
-	find := func(n *yaml.Node, path string, inOne bool) int {
-		slot := slices.IndexFunc(rows, func(r *row) bool { return cmp.Or(r.Path[0], r.Path[1]) == path })
+	find := func(n *yaml.Node, name string, inOne bool) int {
+		slot := slices.IndexFunc(rows, func(r *row) bool { return r.id == name })
 		switch {
 		case slot < 0:
-			s.errorf(n, "hash: the request of %s has no row with the path %s%s", o.Name, path, didYouMeanPath(path, rows, 0))
-		case rows[slot].Role.Unconverted:
-			s.errorf(n, "hash: %s has role: %s, and the gateway may replace it", path, rows[slot].Role.name)
+			s.errorf(n, "hash: the request of %s has no row %s%s", o.Name, name, didYouMeanRow(name, rows))
+		case rows[slot].Role.Replaced:
+			s.errorf(n, "hash: %s has role: %s, and the gateway may replace it", name, rows[slot].Role.name)
 		case rows[slot].items != nil || inBoth && rows[slot].onlyForm() >= 0 && !inOne:
-			s.errorf(n, "hash: %s cannot be a list, and needs a path in each form of the operation", path)
+			s.errorf(n, "hash: %s cannot be a list, and needs a path in each form of the operation", name)
 		}
 		return slot
 	}
 	h := &operationHash{in: find(child(n, "in"), k.In, false)}
 	for i, item := range k.Of {
-		path, optional := strings.CutSuffix(item, "?")
-		h.of = append(h.of, hashPart{find(child(n, "of").Content[i], path, optional), optional})
+		name, optional := strings.CutSuffix(item, "?")
+		h.of = append(h.of, hashPart{find(child(n, "of").Content[i], name, optional), optional})
 	}
 	o.hash = h
 }

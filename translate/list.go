@@ -112,7 +112,7 @@ func (c *Call) dropLists(n int) {
 func (c *Call) tooMany(p *plan, f *mapping) {
 	c.overflow = true
 	if p.message == Request {
-		keep(&c.rejected, f.Malformed, c.at(""), why(tooManyItems, maxItems))
+		keep(&c.rejected, f.malformed, c.at(""), why(tooManyItems, maxItems))
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal 
 	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
 		f := p.fields[p.out.names[0].slot]
 		if p.message == Request {
-			return dst, &Refusal{f.Malformed, c.at(f.source), why("is missing")}
+			return dst, &Refusal{f.malformed, c.at(f.source), why("is missing")}
 		}
 		c.mismatch(f.report, Mismatch{})
 		dst = append(comma(dst), "null"...)

@@ -17,9 +17,6 @@ const (
 
 var allMeanings = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable}
 
-// catalogued stands for the catalogue, beside the indexes of the forms.
-const catalogued = 2
-
 // A CodeMeaning is a code and its meaning.
 type CodeMeaning struct {
 	Code  string
@@ -53,8 +50,8 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	}
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			words := r.digits && r.Role.Many && !r.hasPairs() && r.Otherwise == ""
-			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.Path[form]) {
+			words := r.mayBeWord() && r.Otherwise == ""
+			if words && r.onlyForm() < 0 && r.digitsIn(&t.forms[form]) == text && !slices.Contains(paths, r.Path[form]) {
 				paths = append(paths, r.Path[form])
 			}
 		}
@@ -74,7 +71,7 @@ func (t *Table) RefusalCode(creates bool) string {
 // CodeThatMeans returns the first code of the catalogue with a meaning, or "".
 func (t *Table) CodeThatMeans(m Meaning) string {
 	for _, code := range t.catalogue {
-		if t.known[catalogued][code].Means == m {
+		if t.inCatalogue[code].Means == m {
 			return code
 		}
 	}
@@ -102,6 +99,6 @@ func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
 	if form < 0 || code == "" {
 		return false
 	}
-	inCatalogue := t.known[catalogued][t.Code(code, f, t.forms[0].name)]
+	inCatalogue := t.inCatalogue[t.Code(code, f, t.forms[0].name)]
 	return slices.Contains(meanings, t.known[form][code].Means) || slices.Contains(meanings, inCatalogue.Means)
 }

@@ -10,21 +10,23 @@ import (
 func TestChangesOfOverlays(t *testing.T) {
 	t.Parallel()
 	table := tableOf(t, "library", `
-common: {who: [{desk: reader.id, phone: card, new: true}]}
+shared: {who: {reader.id: card}}
 operations:
   book.find:
     request:
-      - {desk: isbn, phone: null, loss: drop}
-      - {desk: shelf, phone: sh, new: true}
-`, "operations: {book.find: {request: [{desk: reader.id, remove: true}]}}\ncodes: [{desk: NO_BOOK, phone: \"405\"}]")
-	const who = "{desk: reader.id, phone: rd, required: true, role: reader, about: card number}"
-	const card = "{desk: reader.id, phone: card, required: true, role: reader, about: card number}"
+      isbn: {phone: null, lost: drop}
+      +shef: sh
+roles: {book: {same: count}}
+`, "operations: {book.find: {request: {reader.id: null, +shelf: sg}}}")
+	const who = "reader.id: {phone: rd, required: true, role: reader}"
+	const card = "reader.id: {phone: card, required: true, role: reader}"
 	want := []translate.RowChange{
-		{File: "1.yaml", Line: 2, Message: "common who", Before: who, After: card},
-		{File: "1.yaml", Line: 6, Message: "book.find request", Before: "{desk: isbn, phone: no, role: book, about: number of the book}", After: "{desk: isbn, loss: drop, role: book, about: number of the book}"},
-		{File: "1.yaml", Line: 7, Message: "book.find request", After: "{desk: shelf, phone: sh}"},
+		{File: "1.yaml", Line: 2, Message: "book.reserve request, book.find request", Before: who, After: card},
+		{File: "1.yaml", Line: 6, Message: "book.find request", Before: "isbn: {phone: no, role: book}", After: "isbn: {role: book, lost: drop}"},
+		{File: "1.yaml", Line: 7, Message: "book.find request", After: "shef: {phone: sh}"},
+		{File: "1.yaml", Line: 8, Message: "roles", Before: "book: {same: must}", After: "book: {same: count}", Lost: []string{"same"}},
+		{File: "2.yaml", Line: 1, Message: "book.find request", After: "shelf: {phone: sg}", Like: "; did you mean shef?"},
 		{File: "2.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
-		{File: "2.yaml", Line: 2, Message: "codes", After: `{desk: NO_BOOK, phone: "405"}`},
 	}
 	equal(t, table.Changes(), want)
 	if changes := shipped().Changes(); len(changes) > 0 {

@@ -15,61 +15,77 @@ import (
 func (s *source) readTable() {
 	t := s.table
 	var keys struct {
-		Forms, Success, Invalid, Unknown, Bounds, Roles, Fields *yaml.Node
-		Failures, Noun, Service                                 *yaml.Node
-		Catalogue, Common, Codes, Operations, Callbacks         *yaml.Node
+		Forms, Roles, Codes, Operations  *yaml.Node `must:"be"`
+		Failures, Nouns, Unknown, Bounds *yaml.Node
+		Shared, Fields, Callbacks        *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
+	if len(s.problems) > 0 {
+		return
+	}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
-		r := &role{name: name.Value}
+		r := &role{name: s.fieldPath(name, "a name")}
 		if t.roles[r.name] = r; s.decode(v, "a role", r) {
 			s.checkRoleKeys(r, v)
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
-		t.fields[name.Value] = s.readFieldText(v)
+		t.fields[s.fieldPath(name, "a field name")] = s.readFieldText(v)
 	}
 	switch {
 	case len(s.problems) > 0:
 		return
-	case t.forms[1].name == "":
+	case len(t.forms) < 2 || t.forms[1].like >= 0:
 		s.errorf(s.root, "forms: a table needs exactly two forms")
 		return
-	case keys.Invalid == nil || keys.Operations == nil:
-		s.errorf(s.root, "a table needs operations, and invalid: the code of refusals whose row names none")
-		return
 	}
-	t.noun, t.service = noun{"대상", "object"}, noun{"서비스", "service"}
-	if keys.Noun != nil {
-		s.decode(keys.Noun, "a noun", &t.noun)
+	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
+	for language, words := range s.members(keys.Nouns, "nouns") {
+		if oneOf(s, language, "nouns", "ko", "en"); len(s.items(words, "nouns")) != 2 {
+			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
+			continue
+		}
+		t.nouns[language.Value] = []string{s.str(words.Content[0], "nouns"), s.str(words.Content[1], "nouns")}
 	}
-	if keys.Service != nil {
-		s.decode(keys.Service, "a noun", &t.service)
+	s.readCodes(keys.Codes)
+	if t.invalid = t.CodeThatMeans(Malformed); t.invalid == "" {
+		s.errorf(keys.Codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
 	}
-	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
-	s.readCatalogue(keys.Catalogue)
 	t.bounds = "upstream"
 	if keys.Bounds != nil {
 		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
 	}
-	s.readSuccess(keys.Success)
-	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
 	s.readUnknown(keys.Unknown)
-	s.checkMeanings()
-	s.readCodePairs(keys.Codes)
 	for f := range t.forms {
 		if len(s.problems) == 0 {
 			s.checkEnvelopeCodes(f, keys.Forms)
 		}
 	}
+	for name, rows := range s.members(keys.Shared, "shared") {
+		s.members(rows, "shared."+name.Value)
+	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
+	for name := range Members(keys.Shared) {
+		if !s.used[name.Value] {
+			s.errorf(name, "shared: no message has use: %s", name.Value)
+		}
+	}
 	s.checkReferences(keys.Operations)
+	for _, name := range names(keys.Fields) {
+		switch key, _ := find(keys.Fields, name); {
+		case t.fields[name] == nil || t.fields[name].used || len(s.problems) > 0:
+		case len(t.files) == 1 || s.overlayOf[key] != "":
+			s.errorf(key, "fields: no row has the name %s", name)
+		default: // an overlay has removed its rows
+			remove(keys.Fields, name)
+		}
+	}
 }
 
 // readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no
@@ -93,56 +109,59 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 	if r.Secret && r.Public {
 		s.errorf(n, "role %s cannot be secret and public", r.name)
 	}
-	for _, meaning := range r.Means {
-		if strings.ContainsAny(meaning, " \t\n") { // the store joins them
-			s.errorf(child(n, "means"), "means: a meaning must be one word, but is %q", meaning)
-		}
+	if r.Same != "" && r.Many {
+		s.errorf(n, "role %s cannot have many rows and be the same in request and reply", r.name)
 	}
-	var moves []string
 	for _, move := range r.Moves {
 		from, to, ok := strings.Cut(move, " to ")
-		if !ok {
+		if !ok || from == "" || to == "" || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
 		if r.next == nil {
 			r.next = map[string][]string{}
 		}
-		r.next[from], moves = append(r.next[from], to), append(moves, from, to)
-	}
-	for key, list := range map[string][]string{"done": r.Done, "moves": moves} {
-		for _, meaning := range list {
-			if !slices.Contains(r.Means, meaning) {
-				hint := DidYouMean(meaning, r.Means)
-				s.errorf(child(n, key), "%s: role %s has no meaning %q%s", key, r.name, meaning, hint)
+		r.next[from] = append(r.next[from], to)
+		for _, meaning := range []string{from, to} {
+			if !slices.Contains(r.means, meaning) {
+				r.means = append(r.means, meaning)
 			}
+		}
+	}
+	for _, meaning := range r.Done {
+		if !slices.Contains(r.means, meaning) {
+			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning, DidYouMean(meaning, r.means))
 		}
 	}
 }
 
-// A noun is a word of the texts for partners, by language.
-type noun struct{ Ko, En string }
-
 func (s *source) readSuccess(n *yaml.Node) {
 	success := &s.table.success
 	var keys struct {
-		Code [2]string
+		Code byForm[string] `by:"form"`
 		Text constant
 	}
-	if n != nil && !s.decode(n, "success", &keys) {
-		return
+	switch {
+	case n == nil:
+	case n.Kind == yaml.MappingNode:
+		s.decode(n, "success", &keys)
+	default:
+		keys.Code = s.table.everywhere(s.str(n, "success"))
 	}
-	for f, code := range keys.Code {
-		if other := keys.Code[1-f]; code == "" && s.table.forms[f].object != "" {
-			code = cmp.Or(other, "success") // no reply has it
+	success.code, success.codeJSON = s.table.everywhere(""), s.table.everywhere("")
+	for f := range s.table.forms {
+		code := append(keys.Code, s.table.everywhere("")...)[f]
+		if code == "" && s.table.forms[f].object != "" && s.table.forms[f].flag != "" {
+			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
 		}
-		switch {
-		case code == "":
-			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", s.forms[f])
-		case f == 0: // the catalogue lists the codes of the first form only
-			s.checkCode(child(n, "code"), code)
+		if code == "" {
+			s.errorf(s.root, "codes.success: the code for %s is missing", s.forms[f])
 		}
 		success.code[f], success.codeJSON[f] = code, s.table.forms[f].codeJSON(code)
+	}
+	if code := success.code[0]; code != "" {
+		s.table.catalogue = append(s.table.catalogue, code)
+		s.addMeaning(n, CodeMeaning{Code: code}, s.table.inCatalogue)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -170,24 +189,20 @@ func (s *source) readOwn(n *yaml.Node) {
 // readUnknown reads what happens to fields without a row.
 func (s *source) readUnknown(n *yaml.Node) {
 	keys := struct {
-		Request [2]string `is:"drop|pass|refuse"`
-		Reply   [2]string `is:"drop|pass"`
-	}{[2]string{"refuse", "refuse"}, [2]string{"drop", "drop"}}
+		Request string `is:"drop|pass|refuse"`
+		Reply   string `is:"drop|pass"`
+	}{"refuse", "drop"}
 	if n != nil {
-		if n.Kind != yaml.MappingNode {
-			s.errorf(n, "unknown must be a mapping, as in unknown: {request: drop, reply: pass}")
-			return
-		}
 		s.decode(n, "unknown", &keys)
 	}
-	s.table.unknown = map[Message][2]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
+	s.table.unknown = map[Message]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 
 // checkReferences checks what can be checked only when the whole table has been read.
 func (s *source) checkReferences(operations *yaml.Node) {
 	t := s.table
 	for _, n := range s.refusalCodes {
-		if slices.Contains(t.success.code[:], n.Value) {
+		if slices.Contains(t.success.code, n.Value) {
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		}
 	}
@@ -201,7 +216,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
-		for _, p := range o.paths {
+		for _, p := range o.paths[:2] {
 			switch other := paths[p]; {
 			case p == "":
 			case other == o.Name:
@@ -230,7 +245,7 @@ func (s *source) checkAllMeanings() {
 		}
 	}
 	for of, r := range first {
-		for _, meaning := range of.Means {
+		for _, meaning := range of.means {
 			if !slices.Contains(has[of], meaning) {
 				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, of.name)
 			}
@@ -249,40 +264,56 @@ func (s *source) checkAllMeanings() {
 	}
 }
 
+// readForms reads the two forms of the table, then those that are like one of them: such a form has everything of the
+// other one, but for what it says itself.
 func (s *source) readForms(n *yaml.Node) {
-	count := 0
+	own := 0
 	for name, value := range s.members(n, "forms") {
-		if count++; count > 2 {
-			s.errorf(name, "forms: a table needs exactly two forms, but %q is another one", name.Value)
+		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
+		if like := child(value, "like"); like != nil {
+			if f.like = s.form(like, "like"); f.like < 0 || s.table.forms[f.like].like >= 0 {
+				s.errorf(like, "like: %s is none of the two forms before it", show(like))
+				continue
+			}
+			merged := s.cloneOf(child(n, like.Value))
+			s.merge(merged, value, mapLevel, true)
+			remove(merged, "like")
+			remove(merged, "prefix") // no partner speaks it
+			value = merged
+		} else if own++; own > 2 || own < f.index+1 {
+			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one", name.Value)
 			continue
 		}
 		if s.isReserved(name.Value) {
 			s.errorf(name, "a form cannot be named %q, which is a key of rows or operations", name.Value)
 		}
-		s.table.forms[count-1] = s.readForm(name, value)
+		s.readForm(name, value, &f)
+		s.table.forms = append(s.table.forms, f)
 	}
 }
 
-func (s *source) readForm(name, value *yaml.Node) form {
-	f := form{name: Form(s.str(name, "the name of a form")), digits: text}
-	if !s.decode(value, "a form", &f) {
-		return f
+func (s *source) readForm(name, value *yaml.Node, f *form) {
+	if !s.decode(value, "a form", f) {
+		return
 	}
-	if f.Digits == "number" {
+	if f.Numbers == "json" {
 		f.digits = number
 	}
 	if f.Result != "" {
-		f.resultKey = "," + keyOf(f.Result)
+		names := segments(f.Result)
+		f.resultKey, f.resultEnd = ","+keyOf(names[0]), strings.Repeat("}", len(names)-1)
+		for _, name := range names[1:] {
+			f.resultKey += "{" + keyOf(name)
+		}
 	}
-	s.readEnvelope(name, value, &f)
+	s.readEnvelope(name, value, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
 	}
-	return f
 }
 
-// fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
-// gateway uses the names of an envelope in them.
+// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
+// in JSON paths: the gateway uses the names of an envelope in them.
 func (s *source) fieldPath(n *yaml.Node, is string) string {
 	const digits = "0123456789"
 	inName := func(c rune) bool {
@@ -293,15 +324,17 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 	switch {
 	case path == "":
 		return ""
-	case is == "a path":
+	case is != "a field name":
 		names = segments(path)
 	}
 	for _, name := range names {
 		switch {
 		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
-			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
 		case strings.Trim(name, digits) == "":
-			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
 	return path

@@ -25,21 +25,22 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := &Operation{
-		Name: name.Value, paths: [2]string{"/", "/"}, noEnvelope: -1, rows: map[Message][]*row{}, table: s.table,
+		Name: s.fieldPath(name, "a name"), paths: s.table.everywhere("/"), bare: make(byForm[bool], len(s.table.forms)), status: make(byForm[int], len(s.table.forms)), rows: map[Message][]*row{}, table: s.table,
 	}
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method          string    `is:"POST|PUT" must:"be"`
-		Under           [2]string `is:"a field name"` // the object that holds the fields
-		IdentifiedBy    []string  `is:"a role" must:"be"`
-		Answer          [2]string
-		Fields, Request *yaml.Node
+		Method       string         `is:"POST|PUT" must:"be"`
+		Under        byForm[string] `is:"a field name"` // the object that holds the fields
+		IdentifiedBy []string       `is:"a role" must:"be"`
+		Answer       byForm[string]
+		Request      *yaml.Node `must:"be"`
 	}
 	if !s.decode(n, "a callback", &keys) {
 		return
 	}
 	c.method, c.identifiedBy, c.under = keys.Method, keys.IdentifiedBy, keys.Under
+	c.answers = make(byForm[answer], len(s.table.forms))
 	for f, json := range keys.Answer {
 		if json == "" {
 			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])
@@ -49,13 +50,6 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		}
 	}
 	before := len(s.problems)
-	if keys.Fields != nil {
-		keys.Request = s.together[n]
-	}
-	if keys.Request == nil {
-		s.errorf(name, "%s: request is missing; write its rows, "+
-			"or fields: with an operation whose reply has the same fields", name.Value)
-	}
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
@@ -89,7 +83,7 @@ func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
 	switch {
 	case form.flag != "":
 		right, needs = code.is(form.flagIs[1]), ": "+form.flagIs[1].json
-	case form.Codes == "number":
+	case form.Numeric:
 		needs = " with a number"
 	}
 	switch {

@@ -6,106 +6,131 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A codeKey is the code of an item of the catalogue, and its form; form is "" for a code of the catalogue.
-type codeKey struct{ code, form string }
+// open is the group of codes that say nothing beyond "the call failed".
+const open = "open"
 
-// keyOfCode returns the key of an item of the catalogue. The item is a mapping, or the code itself.
-func keyOfCode(item *yaml.Node) (key codeKey) {
-	key.code = item.Value
-	if code := child(item, "code"); code != nil {
-		key.code = code.Value
-	}
-	if form := child(item, "form"); form != nil {
-		key.form = form.Value
-	}
-	return key
+// codePairs are the codes of a form that stand for codes of the first form.
+type codePairs struct {
+	first map[string]string   // by code of the form
+	own   map[string][]string // by code of the first form; the first one is written
 }
 
-// readCatalogue reads the codes and their meanings.
-func (s *source) readCatalogue(n *yaml.Node) {
+// readCodes reads the codes of the first form, by what they mean, then those of each form that differ.
+func (s *source) readCodes(n *yaml.Node) {
 	t := s.table
-	t.known = [3]map[string]CodeMeaning{{}, {}, {}}
-	for _, item := range s.items(n, "catalogue") {
-		var c struct {
-			Code  string `must:"be"`
-			Form  int    `is:"a form"`
-			Means Meaning
-		}
-		c.Form = catalogued
-		if item.Kind != yaml.MappingNode {
-			c.Code = s.str(item, "a code")
-		} else {
-			s.decode(item, "an item of the catalogue", &c)
-		}
-		if c.Code == "" || c.Form < 0 {
+	t.inCatalogue = map[string]CodeMeaning{}
+	for range t.forms {
+		t.known = append(t.known, map[string]CodeMeaning{})
+		t.codes = append(t.codes, codePairs{map[string]string{}, map[string][]string{}})
+	}
+	s.readSuccess(child(n, "success"))
+	for group, codes := range s.members(n, "codes") {
+		if group.Value == "success" {
 			continue
 		}
-		if _, twice := t.known[c.Form][c.Code]; twice {
-			s.errorf(item, "the catalogue has the code %q twice", c.Code)
+		means, ok := s.meaningNamed(group)
+		for _, item := range s.items(codes, "codes."+group.Value) {
+			code := s.str(item, "a code")
+			known, twice := t.inCatalogue[code]
+			switch {
+			case code == "":
+			case slices.Contains(t.success.code, code):
+				s.errorf(item, "%q is the code of a success and stands in no group", code)
+			case twice:
+				s.errorf(item, "the code %q is already in the group %s", code, groupOf(known.Means))
+			case ok:
+				t.catalogue = append(t.catalogue, code)
+				s.addMeaning(item, CodeMeaning{Code: code, Means: means}, t.inCatalogue)
+			}
 		}
-		m := CodeMeaning{Code: c.Code, Means: c.Means}
-		if c.Form == catalogued {
-			t.catalogue = append(t.catalogue, c.Code)
-		} else {
-			m.Form = t.forms[c.Form].name
-		}
-		t.known[c.Form][c.Code], s.codeItems[keyOfCode(item)] = m, item
-		t.meanings = append(t.meanings, m)
+	}
+	for f := range t.forms {
+		s.readCodesOf(f, t.forms[f].Codes)
 	}
 }
 
-// checkMeanings checks the meanings of codes. If a code of one form is in the catalogue, its meaning there cannot be
-// changed, with one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then
-// not_found.
-func (s *source) checkMeanings() {
+// isGroup reports whether a group of codes can have this name.
+func (m Meaning) isGroup() bool { return m == open || slices.Contains(allMeanings, m) }
+
+func groupOf(m Meaning) string {
+	if m == "" {
+		return open
+	}
+	return string(m)
+}
+
+// meaningNamed returns the meaning of a group of codes; "" for open.
+func (s *source) meaningNamed(n *yaml.Node) (means Meaning, ok bool) {
+	if n.Value == open {
+		return "", true
+	}
+	means = oneOf(s, n, "a group of codes", append(slices.Clone(allMeanings), open)...)
+	return means, means != ""
+}
+
+func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeaning) {
 	t := s.table
-	for _, m := range t.meanings {
-		item := s.codeItems[codeKey{m.Code, string(m.Form)}]
-		known, in := t.known[catalogued][m.Code]
-		switch {
-		case m.Means == "": // perhaps an overlay removes the meaning of the code
-		case slices.Contains(t.success.code[:], m.Code):
-			s.errorf(item, "%q is the code of a success and cannot have a meaning", m.Code)
-		case !in && m.Form == t.forms[0].name:
-			hint := s.suggest(m.Code, t.catalogue)
-			s.errorf(item, "%q is not in the catalogue, which lists the codes of %s%s", m.Code, m.Form, hint)
-		case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
-		case known.Means == "" && s.overlayOf[s.codeItems[codeKey{code: m.Code}]] != "":
-			s.errorf(s.codeItems[codeKey{code: m.Code}], "%q means %s in %s: to add it to the catalogue, "+
-				"write {code: %[1]q, means: %[2]s}", m.Code, m.Means, m.Form)
-		default:
-			s.errorf(item, "means: %q is in the catalogue with another meaning, so it cannot mean %s", m.Code, m.Means)
+	to[m.Code] = m
+	t.meanings = append(t.meanings, m)
+}
+
+// readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
+// of the first form that each stands for, or what it means.
+func (s *source) readCodesOf(f int, n *yaml.Node) {
+	t, form := s.table, &s.table.forms[f]
+	for code, is := range s.members(n, "codes") {
+		list, what := []*yaml.Node{is}, "codes."+s.str(code, "a code")
+		if is.Kind == yaml.SequenceNode && len(is.Content) > 0 {
+			list = is.Content
 		}
+		for _, one := range list {
+			first := s.str(one, what)
+			switch means := Meaning(first); {
+			case first == "":
+			case is.Kind == yaml.SequenceNode && !t.InCatalogue(first) && Meaning(first).isGroup():
+				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
+			case !t.InCatalogue(first) && means.isGroup():
+				if first == open {
+					means = ""
+				}
+				s.addMeaning(code, CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
+				s.checkMeaning(code, t.known[f][code.Value])
+			case f == 0:
+				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
+			case slices.Contains(t.success.code, first), t.success.code[f] == code.Value:
+				s.errorf(one, "codes: the code of a success stands for no other code, and none stands for it")
+			default:
+				s.checkCode(one, first)
+				p := t.codes[f]
+				if _, known := p.first[code.Value]; !known {
+					p.first[code.Value] = first
+				}
+				p.own[first] = append(p.own[first], code.Value)
+			}
+		}
+	}
+}
+
+// checkMeaning checks what a code of one form means. If it is in the catalogue, its meaning there cannot be changed, with
+// one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then not_found.
+func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
+	t := s.table
+	switch known, in := t.inCatalogue[m.Code]; {
+	case slices.Contains(t.success.code, m.Code):
+		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
+	case m.Means == "":
+	case !in && m.Form == t.forms[0].name:
+		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))
+	case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
+	default:
+		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, groupOf(known.Means), m.Means)
 	}
 }
 
 // checkCode checks that a code is in the catalogue, and returns it.
 func (s *source) checkCode(n *yaml.Node, code string) string {
 	if known := s.table.catalogue; code != "" && len(known) > 0 && !s.table.InCatalogue(code) {
-		s.errorf(n, "%q is not in the catalogue%s", code, s.suggest(code, known))
+		s.errorf(n, "%q is none of the codes%s", code, s.suggest(code, known))
 	}
 	return code
-}
-
-// readCodePairs reads the pairs of codes. The code of a success cannot have a pair: it would turn a refusal into a
-// success, or a success into a refusal.
-func (s *source) readCodePairs(n *yaml.Node) {
-	before := len(s.problems)
-	if s.table.codes = s.readPairs(n); len(s.problems) > before {
-		return
-	}
-	for i := range s.table.codes.list {
-		p := &s.table.codes.list[i]
-		for form, c := range p.Values {
-			p.Values[form].json = s.table.forms[form].codeJSON(c.text)
-			switch {
-			case (c.kind != text || c.text == "") && (s.table.forms[form].Codes != "number" || c.kind != number):
-				s.errorf(n.Content[i], "codes: a code must be non-empty text in quotes, but is %s", c.json)
-			case slices.Contains(s.table.success.code[:], c.text):
-				s.errorf(n.Content[i], "codes: %q is the code of a success and cannot have a pair", c.text)
-			case form == 0: // the catalogue lists the codes of this form only
-				s.checkCode(child(n.Content[i], s.forms[0]), c.text)
-			}
-		}
-	}
 }

@@ -7,65 +7,46 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// keysOfAList are the keys that a row with each or list can have beside the names of the forms. Those of one value
-// belong to the rows of its items, or apply to each item of a plain list.
-const keysOfAList = "each list about required optional refuse malformed"
+// keysOfAList are the keys that a row with each can have beside the names of the forms. Those of one value belong to the
+// rows of its items, or apply to each item of a list of values.
+const keysOfAList = "each required optional code"
 
-// keysOfAnItem are the other keys of a plain list, which apply to each item.
-const keysOfAnItem = " as pattern shift values empty otherwise min max exact_digits one_of exact"
-
-// checkItemRow checks a row of an item of a list.
-func (s *source) checkItemRow(r *row) {
-	s.checkMisplaced(r, "row of each")
-	if r.Role != noRole && !r.Role.Many {
-		s.errorf(child(r.node, "role"), "role: a message has many items, so their rows can only have a role with "+
-			"many: true")
-	}
-}
+// keysOfAnItem are the other keys of a list of values, which apply to each item.
+const keysOfAnItem = " in as shift values empty otherwise check"
 
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
-	if r.Each == nil && !r.List {
+	if r.Each == nil {
+		if r.In[0] != "" || r.In[1] != "" {
+			s.errorf(r.node, "in needs each: value")
+		}
 		return
 	}
-	plain := *r
-	r.plain, r.special = &plain, true
-	var inner [2]string // the names around each text; "" for the text itself
+	r.list = r.Each.Kind == yaml.ScalarNode
 	switch {
-	case r.Each != nil && child(r.node, "list") != nil:
-		s.errorf(r.node, "each and list cannot stand in one row")
+	case r.list && r.Each.Value != "value" || !r.list && r.Each.Kind != yaml.MappingNode:
+		s.errorf(r.Each, "each must be the rows of an item, or value")
 		return
-	case r.onlyForm() >= 0 && r.Each == nil && r.Loss != "": // the table does not look into it
-		s.checkListKeys(r, keysOfAList+" loss loss_code")
+	case r.onlyForm() >= 0 && r.list && r.loss != "": // the table does not look into it
+		s.checkListKeys(r, keysOfAList+" in lost")
 		return
 	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
-		s.errorf(r.node, "each needs a path in both forms: for a list of one form write list: true and loss")
+		s.errorf(r.node, "each needs a path in both forms: for a list of one form write each: value and lost")
 		return
-	case r.Each != nil && r.Each.Kind == yaml.SequenceNode:
+	case !r.list:
 		before := len(s.problems)
 		s.checkListKeys(r, keysOfAList)
-		if r.items = s.readRowList(o, m, r.Each, true); len(r.items) == 0 && len(s.problems) == before {
+		if r.items = s.readRowList(o, m, s.rowsOf(r.Each, m), true); len(r.items) == 0 && len(s.problems) == before {
 			s.errorf(r.Each, "each: no row is left")
 		}
 		return
-	case r.Each != nil && r.Each.Kind == yaml.ScalarNode:
-		s.errorf(r.Each, "each must be a list of rows, or a name in one form such as {%s: name}", s.forms[0])
-		return
-	case r.Each != nil:
-		for name, path := range s.members(r.Each, "each") {
-			if f := s.form(name, "each"); f >= 0 {
-				inner[f] = s.text(path, "each", "a path")
-			}
-		}
-		if inner[0] != "" && inner[1] != "" {
-			s.errorf(r.Each, "each: a name in both forms is a row: write each: [{%s: %s, %s: %s}]",
-				s.forms[0], inner[0], s.forms[1], inner[1])
-		}
+	case r.In[0] != "" && r.In[1] != "":
+		s.errorf(r.node, "in: a name in both forms is a row: write each: {%s: %s}", r.In[0], r.In[1])
 	}
 	s.checkListKeys(r, keysOfAList+keysOfAnItem)
 	item := *r
-	item.plain, item.special = plain.plain, plain.special
-	for f, name := range inner {
+	item.Path = slices.Clone(r.Path)
+	for f, name := range r.In {
 		if item.Path[f] != "" {
 			item.Path[f] = itself
 		}
@@ -73,17 +54,17 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 			item.Path[f] = name
 		}
 	}
-	item.Required, item.Optional, item.Each, item.List, item.items = false, false, nil, false, nil
-	r.Pattern, r.Shift, r.Absent = [2]string{}, [2]constant{}, [2]constant{}
-	r.digits, r.As, r.Values, r.Empty, r.Otherwise, r.OneOf = false, "", pairs{}, constant{}, "", nil
-	r.Min, r.Max, r.ExactDigits = 0, 0, 0
+	item.Required, item.Optional, item.Each, item.list, item.items = false, false, nil, false, nil
+	r.pattern, r.Shift, r.Absent = make(byForm[string], len(r.Path)), make(byForm[int], len(r.Path)), make(byForm[constant], len(r.Path))
+	r.digits, r.as, r.Values, r.Empty, r.Otherwise, r.oneOf = false, "", pairs{}, constant{}, "", nil
+	r.min, r.max, r.exactDigits = 0, 0, 0
 	r.items = []*row{&item}
 }
 
 func (s *source) checkListKeys(r *row, allowed string) {
 	for key := range Members(r.node) {
 		if !slices.Contains(strings.Fields(allowed), key.Value) && !slices.Contains(s.forms, key.Value) {
-			s.errorf(key, "%s is not allowed in a row with each or list", key.Value)
+			s.errorf(key, "%s is not allowed in a row with each", key.Value)
 		}
 	}
 }

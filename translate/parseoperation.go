@@ -11,24 +11,34 @@ import (
 
 // operationKeys are the keys of an operation.
 type operationKeys struct {
-	Paths          [2]string         `by:"form"`
+	Paths          byForm[string]    `by:"form"`
 	Effect         Effect            `must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	NoEnvelope     int               `is:"a form"`
+	Bare           int               // a form
 	StateReturns   bool
-	Route          string     `is:"default"`
-	Result         string     `is:"list"`
-	Hash           *yaml.Node // what is hashed
-	Request, Reply *yaml.Node `must:"be"`
+	Status         byForm[int] `is:"a number"` // of a success
+	Route          string      `is:"default"`
+	Result         string      `is:"list"`
+	Hash           *yaml.Node  // what is hashed
+	Request, Reply *yaml.Node  `must:"be"`
+}
+
+// bareForms returns a form and those that are like it.
+func (s *source) bareForms(bare int) byForm[bool] {
+	list := make(byForm[bool], len(s.table.forms))
+	for f, form := range s.table.forms {
+		list[f] = bare >= 0 && (f == bare || form.like == bare)
+	}
+	return list
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{NoEnvelope: -1}
+	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, noEnvelope: k.NoEnvelope, sets: k.Sets, list: k.Result != "",
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
+		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -52,9 +62,9 @@ func (s *source) readOperation(name, n *yaml.Node) {
 
 // checkOperation checks how the keys of an operation go together.
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
-	bare := o.noEnvelope
-	if o.paths == [2]string{} {
-		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms, ", in "))
+	bare := slices.Index(o.bare, true)
+	if o.paths[0] == "" && o.paths[1] == "" {
+		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms[:2], ", in "))
 	}
 	if o.list && o.paths[0] != "" && o.paths[1] != "" {
 		s.errorf(name, "%s: result: list cannot be translated, "+
@@ -71,17 +81,14 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		return
 	}
 	if result := s.table.forms[bare].Result; result != "" {
-		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
+		s.errorf(name, "%s: bare cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
 	}
-	showsSuccess := func(r *row) bool {
-		// A secret can be missing.
-		secret := func(asked *row) bool { return asked.Path[0] == r.MustEqualRequest && asked.Role.Secret }
-		equal := r.MustEqualRequest != "" && !slices.ContainsFunc(o.rows[Request], secret)
-		return r.Path[bare] != "" && (equal || r.Means != nil)
+	showsSuccess := func(r *row) bool { // a secret can be missing
+		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, "+
-			"to recognise a success", o.Name, s.forms[bare])
+		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, to recognise a success",
+			o.Name, s.forms[bare])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -13,53 +14,61 @@ import (
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func (s *source) isReserved(name string) bool {
 	keys := slices.Concat(s.keysOf(reflect.TypeFor[row]()), s.keysOf(reflect.TypeFor[operationKeys]()))
-	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
-	return name == "prefer" || name != newKey && overlayKeys[name] != "" || slices.ContainsFunc(keys, isKey)
+	return slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key != "" && k.key == name })
 }
 
 // readRows reads the rows of a message.
 func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
-	o.rows[m] = s.readRowList(o, m, n, false)
+	for range s.members(n, "a "+string(m)) { // reports what is no mapping
+		break
+	}
+	s.checkUse(n, m)
+	o.rows[m] = s.readRowList(o, m, s.rowsOf(n, m), false)
 	if m != Reply {
 		return
 	}
 	for _, r := range o.rows[m] {
-		s.checkRequestPath(o, r, "echo", r.Echo, max(r.onlyForm(), 0))
-		s.checkRequestPath(o, r, "must_equal_request", r.MustEqualRequest, 0)
-		s.checkRequestPath(o, r, "repeats_request", r.RepeatsRequest, 0)
+		s.checkEcho(o, r)
+		asks := slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
+		r.must, r.repeats = asks && r.Role.Same == "must", asks && r.Role.Same == "count"
+	}
+}
+
+// checkUse checks the names of the shared rows of a message.
+func (s *source) checkUse(message *yaml.Node, m Message) {
+	use, list := child(message, useKey), []string{}
+	switch {
+	case use == nil || use.Tag == nullTag:
+	case use.Kind == yaml.SequenceNode:
+		s.read(use, useKey, "", &list)
+	default:
+		list = append(list, s.str(use, useKey))
+	}
+	known := names(child(s.root, "shared"))
+	if m == callbackMessage {
+		known = append(known, names(child(s.root, "operations"))...)
+	}
+	for _, name := range list {
+		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
+			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+		}
 	}
 }
 
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
-func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool) (list []*row) {
-	t := s.table
-	used := [2]map[string]*row{{}, {}} // by form and path, of the row or of an object around it: the first such row
+func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList bool) (list []*row) {
+	used := make([]map[string]*row, len(s.table.forms)) // by form and path, of the row or of an object around it: the first such row
 	byRole := map[*role][]*row{}
-	for _, item := range s.items(n, string(m)) {
-		r := &row{
-			Refuse: t.invalid, Malformed: t.invalid, LossCode: t.invalid, Role: noRole,
-			node: item, source: Row{s.fileOf(item), item.Line, showRow(item)},
-		}
+	for _, n := range named {
 		before := len(s.problems)
-		if !s.decode(item, "a row", r) {
-			continue
-		}
-		if f := t.fields[r.name()]; f != nil {
-			r.About, r.example, r.exampleKind = cmp.Or(r.About, f.About), f.example, f.kind
-		}
-		r.digits, r.Exact = r.As == "digits", r.Exact || m == Reply && r.Role.Exact
-		s.checkForms(o, m, r)
-		s.checkMeans(m, r)
-		s.checkKeys(m, r)
-		if inList {
-			s.checkItemRow(r)
-		}
-		s.readSpecial(r)
-		s.readItems(o, m, r)
+		r := s.readRow(o, m, n, inList)
 		if len(s.problems) > before {
 			continue
 		}
 		for f := range r.Path {
+			if used[f] == nil {
+				used[f] = map[string]*row{}
+			}
 			s.checkPath(m, r, f, used[f], inList)
 		}
 		s.checkRole(r, byRole[r.Role])
@@ -69,29 +78,181 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool)
 	return list
 }
 
-// checkRequestPath checks a path by which a row of a reply refers to the request.
-func (s *source) checkRequestPath(o *Operation, r *row, key, path string, form int) {
-	if path == "" {
-		return
+func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row {
+	t, at := s.table, n.row
+	for _, value := range Members(n.row) { // an overlay may have changed a part of the row
+		if s.overlayOf[value] != "" {
+			at = value
+		}
 	}
-	i := slices.IndexFunc(o.rows[Request], func(asked *row) bool { return asked.Path[form] == path })
+	r := &row{
+		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
+		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
+		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
+	}
+	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
+		r.Path[0] = name
+	}
+	if slices.Contains(s.forms, n.name.Value) {
+		s.errorf(n.name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
+			n.name.Value)
+	}
+	if !s.decode(n.row, "a row", r) {
+		return r
+	}
+	if f := t.fields[r.name()]; f != nil {
+		r.about, r.example, r.exampleKind, f.used = f.About, f.example, f.kind, true
+	}
+	r.exact = m == Reply && r.Role.Exact
+	r.Required = r.Required && m == Request // shared rows can be in a reply
+	s.checkMisplaced(r, string(m), n.shared)
+	if inList {
+		s.checkMisplaced(r, "row of each", n.shared)
+		if r.Role != noRole && !r.Role.Many {
+			s.errorf(child(r.node, "role"), "role: a message has many items, so their rows can only have a role with "+
+				"many: true")
+		}
+	}
+	s.readAs(r)
+	s.readFill(m, r)
+	s.readLost(m, r)
+	if r.Check != nil && m == Request {
+		s.readCheck(r)
+	}
+	if r.Code != "" && r.Check == nil && !r.Required && m == Request {
+		s.errorf(child(r.node, "code"), "code needs required or check")
+	}
+	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
+		r.malformed = r.Code
+	}
+	s.checkForms(o, m, r)
+	s.checkMeans(m, r)
+	s.checkKeys(r)
+	s.checkConversion(r)
+	s.readItems(o, m, r)
+	return r
+}
+
+// readAs reads the conversion of a row.
+func (s *source) readAs(r *row) {
 	switch {
-	case i < 0:
-		s.errorf(child(r.node, key), "%s: the request of %s has no row with the path %s in %s%s", key, o.Name, path,
-			s.forms[form], didYouMeanPath(path, o.rows[Request], form))
-	case key == "must_equal_request" && (r.converts() || o.rows[Request][i].converts()):
-		// Each form would have another text: every success would be about something else.
-		s.errorf(r.node, "%s: neither this row nor that of the request can have values, pattern or shift", key)
+	case r.As == nil:
+	case r.As.Kind == yaml.MappingNode:
+		for f, word := range s.members(r.As, "as") {
+			form, is := s.form(f, "as"), s.str(word, "as")
+			switch {
+			case form < 0 || is == "":
+			case is == "number":
+				r.numbers[form] = number
+			case is == "text" || strings.Trim(is, "0") == "":
+				if r.numbers[form] = text; is != "text" {
+					r.width[form] = len(is)
+				}
+			default:
+				r.pattern[form] = is
+			}
+		}
+		for _, list := range []any{r.numbers, r.width, r.pattern} {
+			s.inherit(r.As, reflect.ValueOf(list))
+		}
+		if !slices.Contains(r.pattern, "") {
+			break
+		}
+		if r.as = "digits"; slices.Contains(r.numbers, absent) {
+			s.errorf(r.As, "as: write a pattern for each form, or number, text or zeros (a text with leading zeros) for each")
+		}
+	default:
+		r.as = oneOf(s, r.As, "as", "digits", "decimal")
+	}
+	r.digits = r.as == "digits"
+}
+
+// readFill reads a constant, or a path of the request after $.
+func (s *source) readFill(m Message, r *row) {
+	switch {
+	case r.Fill == nil:
+	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
+		if r.echoed = r.Fill.Value[1:]; m != Reply {
+			s.errorf(r.Fill, "fill: %s is a value of the request, which only a reply can repeat", r.Fill.Value)
+		}
+	case m == Reply:
+		s.errorf(r.Fill, "fill: a reply can only repeat a value of the request, as in fill: $PATH")
+	default:
+		r.always = s.constant(r.Fill)
 	}
 }
 
-// didYouMeanPath is DidYouMean for the paths of rows in a form; for a row without one, in the other form.
-func didYouMeanPath(path string, rows []*row, form int) string {
+// readLost reads what becomes of a field that the other form lacks.
+func (s *source) readLost(m Message, r *row) {
+	switch r.Lost {
+	case "":
+		return
+	case "drop":
+		r.loss = "drop"
+		return
+	case "refuse":
+	default:
+		r.lossCode = s.text(child(r.node, "lost"), "lost", "a code")
+	}
+	if r.loss = "refuse"; m != Request {
+		s.errorf(child(r.node, "lost"), "lost: nothing of a %s is refused; write lost: drop", m)
+	}
+}
+
+// readCheck reads the bounds of a value of a request: a range of characters, or of numbers; a number of digits; or all
+// values.
+func (s *source) readCheck(r *row) {
+	n := r.Check
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range s.items(n, "check") {
+			r.oneOf = append(r.oneOf, s.str(item, "check"))
+		}
+		if r.oneOf == nil {
+			s.errorf(n, "check needs at least one value")
+		}
+		return
+	}
+	right := n.Kind == yaml.ScalarNode
+	bound := func(text string) int {
+		i, err := strconv.Atoi(text)
+		right = right && (text == "" || err == nil && i > 0)
+		return i
+	}
+	low, high, isRange := strings.Cut(n.Value, "..")
+	if count, isCount := strings.CutSuffix(n.Value, " digits"); isCount {
+		r.exactDigits = bound(count)
+		right = right && count != ""
+	} else {
+		r.min, r.max = bound(low), bound(high)
+		right = right && isRange && low+high != ""
+	}
+	switch {
+	case !right:
+		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
+	case r.max > 0 && r.min > r.max:
+		s.errorf(n, "check: %d is greater than %d", r.min, r.max)
+	}
+}
+
+// checkEcho checks the row of the request that a row of a reply repeats.
+func (s *source) checkEcho(o *Operation, r *row) {
+	asks := func(asked *row) bool { return asked.id == r.echoed && asked.Path[max(r.onlyForm(), 0)] != "" }
+	switch i := slices.IndexFunc(o.rows[Request], asks); {
+	case i >= 0:
+		r.asked = o.rows[Request][i]
+	case r.echoed != "":
+		s.errorf(r.Fill, "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[max(r.onlyForm(), 0)],
+			didYouMeanRow(r.echoed, o.rows[Request]))
+	}
+}
+
+// didYouMeanRow is DidYouMean for the names of rows.
+func didYouMeanRow(name string, rows []*row) string {
 	var known []string
 	for _, r := range rows {
-		known = append(known, cmp.Or(r.Path[form], r.Path[1-form]))
+		known = append(known, r.id)
 	}
-	return DidYouMean(path, known)
+	return DidYouMean(name, known)
 }
 
 // checkPath checks that the path of a row in a form does not overlap with those of the rows before it.
@@ -106,7 +267,7 @@ func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, in
 		}
 		other := used[path[:end]]
 		if other != nil && (other.Path[form] == path[:end] || end == len(path)) {
-			s.errorf(r.node, "%s: the row on line %d already has the path %s", path, other.node.Line, other.Path[form])
+			s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, other.Path[form])
 			return
 		}
 		used[path[:end]] = cmp.Or(other, r)
@@ -124,8 +285,8 @@ func (s *source) checkRole(r *row, others []*row) {
 	}
 	only := r.onlyForm()
 	for _, other := range others {
-		if differentForms := only >= 0 && other.onlyForm() == 1-only; !differentForms {
-			s.errorf(r.node, "role: the row on line %d already has the role %s", other.node.Line, r.Role.name)
+		if differentForms := only >= 0 && other.onlyForm() == otherOf(only); !differentForms {
+			s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
 			return
 		}
 	}
@@ -134,33 +295,31 @@ func (s *source) checkRole(r *row, others []*row) {
 // checkForms checks that a row of one form, and only such a row, says what happens to the field in the other form.
 func (s *source) checkForms(o *Operation, m Message, r *row) {
 	only, forms := r.onlyForm(), s.table.forms
-	saysWhatHappens := r.Default.kind != absent || r.Echo != "" || r.Loss != ""
+	says, lacks := r.Fill != nil || r.Lost != "", -1
 	for f, path := range r.Path {
-		if path != "" && o.paths[f] == "" {
-			key, _ := find(r.node, s.forms[f])
-			s.errorf(key, "%s has no path in %s, so its rows cannot have one", o.Name, s.forms[f])
+		switch {
+		case path == "" && o.paths[f] != "":
+			lacks = f
+		case path != "" && o.paths[f] == "" && (forms[f].like < 0 || o.paths[forms[f].like] == ""):
+			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
 		}
 	}
 	switch {
-	case r.Path == [2]string{}:
+	case r.Path[0]+r.Path[1] == "":
 		s.errorf(r.node, "a row needs a path in at least one form")
-	case only < 0 && saysWhatHappens:
-		hint := ""
-		if s.overlayOf[r.node] != "" || m == callbackMessage {
-			hint = "; the row keeps the keys of the row that it changes: write FORM: null or KEY: null to remove one"
-		}
-		s.errorf(r.node, "default, echo and loss are for a field of one form, "+
-			"but this row has a path in both%s", hint)
-	case only >= 0 && o.paths[1-only] != "" && !saysWhatHappens:
-		s.errorf(r.node, "%s is in %s only: add default, echo or loss", r.Path[only], forms[only].name)
+	case lacks < 0 && says && o.paths[0] != "" && o.paths[1] != "":
+		s.errorf(r.node, "fill and lost are for a field that a form lacks, but this row has a path in all")
+	case lacks >= 0 && !says:
+		s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[lacks].name)
 	}
 	if only >= 0 && r.hasPairs() {
 		s.errorf(r.node, "values: the row needs a path in both forms")
 	}
-	// A field with must_equal_request shows a success in the form whose replies have no envelope.
-	if f := o.noEnvelope; m == Reply && r.MustEqualRequest != "" && f >= 0 && r.Path[f] == "" {
-		s.errorf(child(r.node, "must_equal_request"),
-			"must_equal_request: the row needs a path in %s, which has no_envelope", forms[f].name)
+	// Such a field shows a success in the form whose replies have no envelope.
+	for f, bare := range o.bare {
+		if bare && m == Reply && r.Role.Same == "must" && r.Path[f] == "" {
+			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
+		}
 	}
 }
 
@@ -168,23 +327,23 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 func (s *source) checkMeans(m Message, r *row) {
 	before := len(s.problems)
 	switch {
-	case len(r.Means) == 0 && m == Reply && r.Role.Means != nil:
+	case len(r.Means) == 0 && m == Reply && r.Role.means != nil:
 		// Without it no state would say anything, and a reply without an envelope would never be a success.
 		s.errorf(child(r.node, "role"), "role: %s needs means: write what each value means, as in means: {VALUE: %s}",
-			r.Role.name, r.Role.Means[0])
+			r.Role.name, r.Role.means[0])
 		return
 	case r.Means == nil:
 		return
-	case r.Role.Means == nil:
-		s.errorf(child(r.node, "means"), "means needs a role that has means")
+	case r.Role.means == nil:
+		s.errorf(child(r.node, "means"), "means needs a role that has moves")
 		return
 	case r.digits:
 		s.errorf(child(r.node, "as"), "means is not allowed with as: digits, since only text has a meaning")
 	}
 	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
 		meaning := r.Means[value]
-		if !slices.Contains(r.Role.Means, meaning) {
-			hint := DidYouMean(meaning, r.Role.Means)
+		if !slices.Contains(r.Role.means, meaning) {
+			hint := DidYouMean(meaning, r.Role.means)
 			s.errorf(child(child(r.node, "means"), value),
 				"means: role: %s has no meaning %q%s", r.Role.name, meaning, hint)
 		}
@@ -209,7 +368,7 @@ func (s *source) checkWords(r *row) {
 	}
 	at := child(r.node, "values")
 	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
-		if _, paired := r.Values.find(0, value); !paired {
+		if _, paired := r.Values.find(0, 1, value); !paired {
 			s.errorf(at, "values: %q means %s and has no pair: write {%s: %s, %s: …}",
 				value, r.Means[value], s.forms[0], value, s.forms[1])
 		}
@@ -223,49 +382,49 @@ func (s *source) checkWords(r *row) {
 	}
 }
 
-// boundKeys are the keys that are bounds of a request.
-const boundKeys = "required min max exact_digits one_of"
-
 // misplacedKeys are the keys that have no effect in a row, by its place: its message, or an item of a list, where keys
 // cannot refer to other parts of a message.
 var misplacedKeys = map[string]string{
-	"request":     "echo must_equal_request repeats_request means exact no_value_while otherwise",
-	"reply":       "default " + boundKeys,
-	"callback":    "echo must_equal_request repeats_request exact no_value_while " + boundKeys,
-	"row of each": "echo must_equal_request repeats_request no_value_while means",
+	"request":     "means no_value_while otherwise",
+	"reply":       "required check code",
+	"callback":    "no_value_while required check code",
+	"row of each": "no_value_while means",
 }
 
-func (s *source) checkMisplaced(r *row, place string) {
+// checkMisplaced checks where keys stand. Shared rows say of requests and replies what each has.
+func (s *source) checkMisplaced(r *row, place string, shared bool) {
 	for key := range strings.FieldsSeq(misplacedKeys[place]) {
-		if v := child(r.node, key); v != nil {
+		if v := child(r.node, key); v != nil && !(shared && place == "reply") {
 			s.errorf(v, "%s is not allowed in a %s", key, place)
 		}
 	}
 }
 
-// checkKeys checks that the keys of the row make sense in its message, and together.
-func (s *source) checkKeys(m Message, r *row) {
+// checkKeys checks that the keys of the row make sense together.
+func (s *source) checkKeys(r *row) {
 	empty := child(r.node, "empty")
-	s.checkMisplaced(r, string(m))
-	if r.Loss == "refuse" && m != Request {
-		s.errorf(child(r.node, "loss"), "loss: refuse is not allowed in a %s; write loss: drop", m)
+	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
+		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if r.Role.Unconverted && (r.digits || r.hasPairs()) {
-		s.errorf(r.node, "as and values are not allowed with role: %s, which is unconverted", r.Role.name)
+	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved()) {
+		// Each form would have another text: every success would be about something else.
+		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift or a pattern",
+			r.Role.name)
 	}
-	for _, key := range []string{"default", "values", "absent", "one_of"} {
-		if v := child(r.node, key); v != nil && r.Role.Secret {
+	for _, key := range []string{"fill", "values", "absent", "check"} {
+		isConstant := key != "check" || r.oneOf != nil
+		if v := child(r.node, key); v != nil && r.Role.Secret && isConstant && r.echoed == "" {
 			const text = "%s is not allowed with role: %s, which is secret: commands and pages show the table"
 			s.errorf(v, text, key, r.Role.name)
 		}
 	}
-	if r.Max > 0 && r.Min > r.Max {
-		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
+	if r.digits && (r.oneOf != nil || r.exactDigits > 0) {
+		s.errorf(r.Check, "check: as: digits needs a range, such as 1..9")
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string
 		for _, role := range s.table.roles {
-			meanings = append(meanings, role.Means...)
+			meanings = append(meanings, role.means...)
 		}
 		for _, meaning := range r.NoValueWhile {
 			if !slices.Contains(meanings, meaning) {
@@ -283,8 +442,6 @@ func (s *source) checkKeys(m Message, r *row) {
 	case empty == nil:
 	case r.Empty.kind != number:
 		s.errorf(empty, "empty must be a whole number such as 0, but is %s", show(empty))
-	case r.Role.ZeroIsAValue:
-		s.errorf(empty, "empty is not allowed with role: %s, which has zero_is_a_value", r.Role.name)
 	case !s.convertsDigits(r):
 		s.errorf(empty, "empty %s", needsDigits)
 	case r.hasPairs():
@@ -293,10 +450,9 @@ func (s *source) checkKeys(m Message, r *row) {
 }
 
 // needsDigits says what convertsDigits requires.
-const needsDigits = "needs as: digits and a path in both forms, of which one has digits: number and the other " +
-	"digits: string"
+const needsDigits = "needs as: digits and a path in both forms, of which one has numbers: json and the other numbers: text"
 
 // convertsDigits reports whether one form has the row's digits as a number, and the other as text.
 func (s *source) convertsDigits(r *row) bool {
-	return r.onlyForm() < 0 && r.digits && s.table.forms[0].digits != s.table.forms[1].digits
+	return r.onlyForm() < 0 && r.digits && r.digitsIn(&s.table.forms[0]) != r.digitsIn(&s.table.forms[1])
 }

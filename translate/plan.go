@@ -28,22 +28,26 @@ type plan struct {
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
 	*row
+	from, to       int
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or of the target for an echo
+	convert        conversion
+	digitsTo       kind // how the form of the output writes numbers
 
 	// Of a reply: slots of the request, or -1.
 	echo   int // is echoed here
 	equal  int // a success must equal it
 	repeat int // is repeated here
 
-	nulls bool // a null that passes is counted: the row converts values, and does not say what null is
+	plain     bool // text stays as it is
+	onlyPairs bool // a value without a pair does not fit
+	otherNull bool // a value of the other form is null here
+	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
+	rare      bool // the row has absent, or null in a pair, or is a list
 
-	state int // slot of the row whose meaning NoValueWhile names, or -1
-
-	to int // the form of the output
-
-	each *plan // of a list: translates an item; nil for a field that is no list
+	state int   // slot of the row whose meaning NoValueWhile names, or -1
+	each  *plan // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
@@ -52,15 +56,21 @@ type mapping struct {
 }
 
 // mappings returns rows of a message in one direction.
-func mappings(rows []*row, from, to int) (list []*mapping) {
+func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
+			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from],
+			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
+			echo: -1, equal: -1, repeat: -1, state: -1,
 		}
-		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
-		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || r.hasPairs() || r.items != nil) &&
-			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
-			!slices.ContainsFunc(r.Values.list, pair.hasNull)
+		converts := r.pattern[0] != "" || r.isMoved()
+		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
+		f.plain = r.as == "" && !converts && !r.hasPairs() && r.Each == nil && !r.hasAbsent()
+		f.onlyPairs = r.hasPairs() && !r.onlyNullPairs() && !converts
+		_, f.otherNull = r.Values.find(to, from, nullText)
+		f.rare = saysNull || r.hasAbsent() || r.Each != nil
+		f.nulls = from != to && (r.as != "" || converts || r.hasPairs() || r.items != nil) &&
+			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
 		}
@@ -71,9 +81,9 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class = Exact
 		case f.source != "":
 			f.class = Lossy
-		case r.Default.kind != absent:
+		case r.always.kind != absent:
 			f.class, f.report = Defaulted, f.target
-		case r.Echo != "":
+		case r.echoed != "":
 			f.class, f.report = Echoed, f.target
 		}
 		list = append(list, f)
@@ -92,7 +102,7 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 // misleading returns the field whose value would have another meaning in the other form, or nil.
 func (p *plan) misleading(slots []value) *mapping {
 	for slot, f := range p.fields {
-		if f.source != "" && f.target != "" && f.misleads(slots[slot], p.from) {
+		if f.source != "" && f.target != "" && f.misleads(slots[slot]) {
 			return f
 		}
 	}
@@ -211,7 +221,9 @@ func (p *plan) addField(n *node, path string, slot int) {
 
 // compile makes the translations of the operation.
 func (o *Operation) compile() {
+	o.translations = make([][]*Translation, len(o.paths))
 	for client := range o.paths {
+		o.translations[client] = make([]*Translation, len(o.paths))
 		for upstream := range o.paths {
 			if o.paths[client] != "" && o.paths[upstream] != "" {
 				o.translations[client][upstream] = newTranslation(o, client, upstream)
@@ -245,16 +257,16 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
 	p = &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
-		roles: map[string]int{}, unknown: t.unknown[m][from],
+		roles: map[string]int{}, unknown: t.unknown[m],
 	}
-	p.fields = mappings(rows, from, to)
+	p.fields = t.mappings(rows, from, to)
 	result, p.out = newNode("", m), newNode("", m)
 	for slot, f := range p.fields {
 		p.addField(result, f.source, slot)
 		p.addField(p.out, f.target, slot)
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
-			if f.Role.OneSpelling {
+			if f.Role.Same == "must" {
 				p.spelled = append(p.spelled, slot)
 			}
 		}
@@ -275,7 +287,13 @@ func (p *plan) envelope(form int, result *node) *node {
 	p.addField(root, f.Code, p.codeSlot())
 	p.addField(root, f.Text, p.textSlot())
 	if f.Result != "" {
-		root.add(entry{key: keyOf(f.Result), node: result})
+		at, names := root, segments(f.Result)
+		for _, name := range names[:len(names)-1] {
+			inner := newNode(joinPath(at.path, name), p.message)
+			at.add(entry{key: keyOf(name), node: inner})
+			at = inner
+		}
+		at.add(entry{key: keyOf(names[len(names)-1]), node: result})
 		return root
 	}
 	for _, e := range result.names {

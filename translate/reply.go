@@ -45,7 +45,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
 	}
-	codes := &p.table.success.code
+	codes := p.table.success.code
 	switch c.success = c.code == codes[p.from]; {
 	case c.success:
 		c.code = codes[0]
@@ -61,7 +61,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()])
+	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()], c.reply[p.textSlot()])
 	switch {
 	case wrong != "":
 		return &UnusableReply{Reason: wrong}
@@ -74,7 +74,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 		return nil
 	}
 	reason := p.fromForm.Code + " is missing"
-	if c.translation.operation.noEnvelope == p.from {
+	if c.translation.operation.bare[p.from] {
 		reason += ", and the fields are not those of a success without an envelope"
 	}
 	return &UnusableReply{Reason: reason}
@@ -82,15 +82,15 @@ func (c *Call) readCode(status int) *UnusableReply {
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
 func (c *Call) checkResult() *UnusableReply {
-	p, noEnvelope := c.translation.reply, c.translation.operation.noEnvelope
+	p, bare := c.translation.reply, c.translation.operation.bare
 	if f := p.misleading(c.reply); f != nil {
 		reason := why("has a value without a counterpart in %v", p.toForm.name)
 		return &UnusableReply{Reason: f.source + " " + reason.String()}
 	}
-	if noEnvelope == p.from && !c.hasMustEqualFields() {
+	if bare[p.from] && !c.hasMustEqualFields() {
 		return &UnusableReply{Reason: "a success that does not name what the request is about"}
 	}
-	if noEnvelope == p.to && !c.hasResult() {
+	if bare[p.to] && !c.hasResult() {
 		// Without an envelope the client could not see that this is a success.
 		return &UnusableReply{Reason: "a success without a result"}
 	}
@@ -105,11 +105,11 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	p := c.translation.reply
 	dst = append(dst, '{')
 	end := "}"
-	if c.translation.operation.noEnvelope != p.to {
+	if !c.translation.operation.bare[p.to] {
 		dst = c.appendEnvelope(dst)
 		if key := p.toForm.resultKey; key != "" {
 			dst = append(append(dst, key...), '{')
-			end = "}}"
+			end = "}" + p.toForm.resultEnd + "}"
 		}
 	}
 	dst, _ = c.emit(p, p.out, dst, c.reply)
@@ -131,15 +131,15 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
 	from, to := p.fromForm, p.toForm
 	flag, json := to.flagIs[0].json, ""
-	switch paired, ok := t.codes.find(p.from, c.code); {
+	switch paired, ok := t.paired(p.from, p.to, c.code); {
 	case c.success:
 		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
 	case ok:
-		json = paired.json
-	case code.kind == text && to.Codes != "number" && to.OtherCode == "":
+		json = to.codeJSON(paired)
+	case code.kind == text && !to.Numeric && to.OtherCode == "":
 		json = code.raw
 	default:
-		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
+		if json = to.codeJSON(t.codeIn(p.from, p.to, c.code)); t.replaces(p.from, p.to, c.code) {
 			c.mismatch(from.Code, Mismatch{"", code.typeName()})
 		}
 	}
@@ -148,9 +148,9 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case v.kind == text:
 		content = v.raw
 	case v.kind != absent:
-		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
+		out, fits := unconverted.append(nil, v, true)
 		if content = string(out); !fits {
-			c.mismatch(from.Text, unconverted.mismatchOf(v, p.from))
+			c.mismatch(from.Text, unconverted.mismatchOf(v))
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
@@ -162,19 +162,19 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
 
-// unconverted is a row without a conversion.
-var unconverted = &row{Role: noRole}
+// unconverted is a field without a conversion.
+var unconverted = &mapping{row: &row{Role: noRole}, convert: asText{}}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan, slots []value) {
 	for slot, f := range p.fields {
-		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.Default) {
+		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.always) {
 			c.report(&c.Report.Dropped, f.source)
 		}
 	}
 }
 
-// reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case:
+// reportRepeats reports the fields that repeat the request that differ from the request. The reply passes in any case:
 // no public document says what each backend writes there.
 func (c *Call) reportRepeats() {
 	for _, slot := range c.translation.reply.refers {
@@ -184,47 +184,47 @@ func (c *Call) reportRepeats() {
 	}
 }
 
-// repeatsAnother reports whether the value of a field with repeats_request differs from the request.
+// repeatsAnother reports whether the value of a field that repeats the request differs from the request.
 func (c *Call) repeatsAnother(f *mapping, v value) bool {
 	scalar := v.kind == number || v.kind == text && !v.countsAsAbsent() // the others do not have the documented type
 	return f.repeat >= 0 && scalar && !c.request[f.repeat].countsAsAbsent() && v.text() != c.request[f.repeat].text()
 }
 
 // isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200,
-// the value of the request in every field with must_equal_request that is not secret, and a meaning in every field
+// the value of the request in every field that must equal the request that is not secret, and a meaning in every field
 // with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
-	if c.translation.operation.noEnvelope != p.from || status != statusOK {
+	if !c.translation.operation.bare[p.from] || status != statusOK {
 		return false
 	}
 	for slot, f := range p.fields {
 		v := c.reply[slot]
-		if f.MustEqualRequest == "" && f.Means == nil || f.source == "" || f.equalsSecret {
+		if !f.must && f.Means == nil || f.source == "" || f.equalsSecret {
 			continue // unequalField compares secrets
 		}
 		if v.countsAsAbsent() || v.kind == composite || f.Means != nil && f.meaning(v, p.from) == "" {
 			return false
 		}
 		missing := f.equal < 0 || c.request[f.equal].countsAsAbsent()
-		if f.MustEqualRequest != "" && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
+		if f.must && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
 			return false
 		}
 	}
 	return true
 }
 
-// hasMustEqualFields reports whether the reply has every field with must_equal_request.
+// hasMustEqualFields reports whether the reply has every field that must equal the request.
 func (c *Call) hasMustEqualFields() bool {
 	for slot, f := range c.translation.reply.fields {
-		if f.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
+		if f.must && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
 			return false
 		}
 	}
 	return true
 }
 
-// unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
+// unequalField returns the path of a field that must equal the request that differs from the request, or "". Then the
 // reply belongs to another call.
 func (c *Call) unequalField() string {
 	for _, slot := range c.translation.reply.refers {

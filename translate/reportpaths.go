@@ -26,7 +26,7 @@ func (c *Callback) ReportPaths(from, to Form) ReportPaths {
 func (p *plan) reportPaths() (paths ReportPaths) {
 	lenient := p.message != Request
 	for _, f := range p.fields {
-		if f.class == Lossy && (lenient || f.Loss == "drop") || f.class == Exact && f.Otherwise == "null" {
+		if f.class == Lossy && (lenient || f.loss == "drop") || f.class == Exact && f.Otherwise == "drop" {
 			paths.Dropped = append(paths.Dropped, f.source)
 		}
 		if f.each != nil {
@@ -35,7 +35,7 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 			paths.Mismatched = append(paths.Mismatched, below(f, append(items.Mismatched, itself))...)
 		}
 		counted := slices.Contains([]Class{Exact, Echoed}, f.class)
-		if f.RepeatsRequest != "" && f.source != "" || lenient && counted {
+		if f.repeats && f.source != "" || lenient && counted {
 			paths.Mismatched = append(paths.Mismatched, f.report)
 		}
 	}

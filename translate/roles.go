@@ -27,7 +27,7 @@ func (c *Call) ReplyWord(role string) string {
 		return word
 	}
 	slot := p.roles[role]
-	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.toForm.digits, true)
+	out, _ := p.fields[slot].append(nil, c.reply[slot], true)
 	return valueOf(gjson.ParseBytes(out)).text()
 }
 
@@ -107,10 +107,10 @@ func offsetIn(doc []byte, v value) int {
 // the request does not have, are left out. Both forms must have the operation.
 func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byte, error) {
 	to := o.table.formIndex(f)
-	if to < 0 || o.translations[1-to][to] == nil {
+	if to < 0 || o.translations[otherOf(to)][to] == nil {
 		return nil, fmt.Errorf("%s cannot be composed in %s: both forms must have the operation", o.Name, f)
 	}
-	c := o.translations[1-to][to].Start()
+	c := o.translations[otherOf(to)][to].Start()
 	defer c.Release()
 	p := c.translation.request
 	clear(c.request)

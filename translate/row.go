@@ -8,66 +8,80 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An
+// A row is one field of one message, as the table declares it. Its lists are by form. An
 // exported field is a key of the table.
 type row struct {
-	Path    [2]string `by:"form" is:"a path"` // "" if the form lacks the field
-	digits  bool      // from As
-	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list
-	Empty   constant  // the number that the form with text writes as ""
-	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
-	NoValueWhile []string
-	Otherwise    string `is:"null|pass"` // a word without a pair, for the form with numbers; "" is pass
-	Values       pairs
+	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
+	As           *yaml.Node        // digits, decimal, or the patterns of both forms
+	Shift        byForm[int]       `is:"a number"` // in the form that has one, the number is greater by this power of ten
+	Values       pairs             // values that differ
+	Empty        constant          // the number that the form with text writes as ""
+	Absent       byForm[constant]  // in the form that has one, the other form leaves out the field instead of this value
+	Otherwise    string            `is:"drop|pass"` // a word without a pair, for the form with numbers; "" is pass
+	NoValueWhile []string          // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
+	Fill         *yaml.Node        // what the form that has the field gets from the other one
+	Lost         string            // what becomes of the field in the other form
+	Required     bool              // a request must have it
+	Check        *yaml.Node        // the bounds of a value of a request
+	Code         string            `is:"a code"` // of the refusal of a value out of bounds
+	Optional     bool              // a success without the field is complete
+	Each         *yaml.Node        // of a list: the rows of its items, or `value`
+	In           byForm[string]    `is:"a field name"` // of a list of values: in one form, the name of the field that each item has
 
-	As       string `is:"digits|decimal"`
-	About    string
-	Default  constant // for the form that has the field, if the message comes from the other form
-	Echo     string   // the path in the request, in the form that has the field
-	Loss     string   `is:"drop|refuse"`
-	LossCode string   `is:"a code"`
-	Optional bool     // a success without the field is complete
-	Exact    bool     // of the row or of its role: one difference between two backends is too many
+	id     string // its name
+	node   *yaml.Node
+	source Row
 
-	Required    bool
-	Min         int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
-	Max         int // likewise
-	ExactDigits int
-	OneOf       []string
-	Refuse      string `is:"a code"` // for a bound
-	Malformed   string `is:"a code"` // for a value that the other form cannot represent
+	// From As.
+	as      string // "digits" or "decimal"; "" for neither
+	digits  bool
+	numbers byForm[kind]   // of a row that says it: how each form writes the digits
+	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
+	pattern byForm[string] // by form: the places of the digits of a text
 
-	MustEqualRequest string // the path in the request, in the first form
-	RepeatsRequest   string // likewise
+	always   constant // from Fill: for the form that has the field, if the message comes from the other form
+	echoed   string   // from Fill: the name of the row of the request
+	asked    *row     // that row
+	loss     string   // from Lost: "drop" or "refuse"
+	lossCode string
 
-	example string
-	node    *yaml.Node
-	source  Row
+	// From Check. Bounds are of the number of characters, or of the number in an `as: digits` row; 0 for none.
+	min, max    int
+	exactDigits int
+	oneOf       []string
+	malformed   string // the code of a value that the other form cannot represent
 
-	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
-	List bool       // a list of texts, numbers or truth values in both forms
+	must    bool // of a reply: it must have the value that the request has in its row of the same role
+	repeats bool // likewise, but another value passes and is counted
+	exact   bool // one difference between two backends is too many
 
-	Pattern [2]string   // the places of the digits of a text
-	Shift   [2]constant // in the form that has one, the number is greater by this power of ten
-	Absent  [2]constant // in the form that has one, the other form leaves out the field instead of this value
+	about, example string
+	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
 
-	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
+	list  bool   // a list of single values, or of anything
+	state *row   // of a callback: the row with means that a reply has for the same field; nil for none
+	items []*row // from Each: the rows of an item; nil for a row that is no list
+}
 
-	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
-	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
-	plain  *row     // the row without what makes it special
-	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
-	places [2]int   // by the form of the input: how many places its decimal point is moved to the right
+// digitsIn returns how a form writes the digits of the row: as a number, or as text.
+func (r *row) digitsIn(f *form) kind {
+	if is := r.numbers[f.index]; is != absent {
+		return is
+	}
+	return f.digits
 }
 
 // hasPairs reports whether the table has pairs for values of the row.
 func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
 
+// mayBeWord reports whether a form with text may write a word instead of the digits: a code, but no time or number.
+func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact && !r.hasPairs() }
+
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {
-	return r.hasPairs() && !r.onlyNullPairs() || r.Pattern[0] != "" || r.places != [2]int{}
+	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -83,24 +97,24 @@ func (r *row) meaningOf(word string, from int) string {
 	if from == 0 || !r.hasPairs() || r.onlyNullPairs() {
 		return r.Means[word]
 	}
-	paired, _ := r.Values.find(from, word) // without a pair the text is "", which is no value with a meaning
+	paired, _ := r.Values.find(from, 0, word) // without a pair the text is "", which is no value with a meaning
 	return r.Means[paired.text]
 }
 
 // misleads reports whether the other form would get a value with a meaning that this value does not have in its own
 // form: a word without a pair that is spelled like one of the other form.
-func (r *row) misleads(v value, from int) bool {
-	says := cmp.Or(r.state, r)
+func (f *mapping) misleads(v value) bool {
+	says := cmp.Or(f.row.state, f.row)
 	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
 		return false
 	}
 	word := v.text()
 	written := word
-	if paired, ok := r.Values.find(from, word); ok {
+	if paired, ok := f.Values.find(f.from, f.to, word); ok {
 		written = paired.text
 	}
-	means := says.meaningOf(written, 1-from)
-	return means != "" && means != says.meaningOf(word, from)
+	means := says.meaningOf(written, f.to)
+	return means != "" && means != says.meaningOf(word, f.from)
 }
 
 // decides reports whether the meaning of another row is one that NoValueWhile can name.
@@ -115,21 +129,20 @@ func (r *row) decides(other *row) bool {
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
 type role struct {
-	name         string
-	About        string
-	Secret       bool     // the value is never shown
-	Public       bool     // the value is not personal data
-	Many         bool     // several rows of a reply may have the role
-	Unconverted  bool     // the rows have no conversion, since the gateway replaces the value
-	ZeroIsAValue bool     // 0 is a value, not "no value"
-	OneSpelling  bool     // a number in a request is a whole number in digits, so that two spellings are never two values
-	Exact        bool     // its rows are exact
-	Means        []string // the meanings that a row with the role can give
-	Done         []string // those of Means that say that what counts was done, such as a payment
-	// which of Means can follow directly after which, as "unpaid to paid"; nothing follows after the others. None: all can
-	Moves []string
+	name     string
+	Secret   bool // the value is never shown
+	Public   bool // the value is not personal data
+	Many     bool // several rows of a message may have the role
+	Exact    bool // one difference between the replies of two backends is too many
+	Replaced bool // the gateway replaces the value, so its rows have no conversion
+	// A success of another call has another value: its reply is unusable (must), or is counted (count). Rows of must have
+	// no conversion, and a number of a request is a whole number in digits, so that two spellings are never two values.
+	Same  string   `is:"must|count"`
+	Done  []string // the meanings that say that what counts was done, such as a payment
+	Moves []string // which meaning can follow directly after which, as "unpaid to paid"; nothing follows after the others
 
-	next map[string][]string // by Moves
+	means []string            // the meanings that Moves names, in this order
+	next  map[string][]string // by Moves
 }
 
 // noRole is the role of rows without one.
@@ -142,6 +155,7 @@ type fieldText struct {
 
 	example string
 	kind    kind // of the example
+	used    bool // a row has this name
 }
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.
@@ -164,7 +178,7 @@ func (r *row) name() string {
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// onlyForm returns the only form that has the field, or -1 if both have it.
+// onlyForm returns the only one of the first two forms that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {
 	switch {
 	case r.Path[1] == "":

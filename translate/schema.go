@@ -89,10 +89,10 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 	from := o.table.formIndex(f)
 	t := o.translations[from][from]
 	switch {
-	case m == Reply && o.noEnvelope == from:
+	case m == Reply && o.bare[from]:
 		s := t.reply.schema(t.reply.out, false)
 		for _, f := range t.reply.fields { // by which such a reply is known as a success
-			if f.Means != nil || f.MustEqualRequest != "" && !f.equalsSecret {
+			if f.Means != nil || f.must && !f.equalsSecret {
 				s.Required = append(s.Required, segments(f.source)[0])
 			}
 		}
@@ -109,8 +109,8 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 		return s
 	case m == Reply:
 		return t.reply.schema(t.reply.root, false)
-	case o.paths[1-from] != "":
-		t = o.translations[from][1-from]
+	case o.paths[otherOf(from)] != "":
+		t = o.translations[from][otherOf(from)]
 	}
 	s := t.request.schema(t.request.root, false)
 	if o.hash != nil {
@@ -178,7 +178,7 @@ func (p *plan) schema(n *node, failed bool) *Schema {
 		switch isObject := e.node != nil && p.message == Reply && envelope && !p.item && form.object == e.name(); {
 		case e.node == nil:
 			v, required = p.member(e, failed)
-		case isObject && !failed || failed && !isObject: // the error of a success, the result of a failure
+		case isObject && !failed && form.flag != "" || failed && !isObject: // the error of a success, the result of a failure
 			if form.Unused == "omit" {
 				continue
 			}
@@ -218,7 +218,7 @@ func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
 			code := t.success.codeJSON[p.from]
 			return &Schema{Const: json.RawMessage(code), Example: code}, true
 		}
-		if form.Codes == "number" {
+		if form.Numeric {
 			text = Types{"integer"}
 		}
 		s = &Schema{Description: t.describeCodes(p.from), Type: text}
@@ -234,7 +234,7 @@ func (t *Table) codeOf(form int, code string) string {
 	if form == 0 {
 		return code
 	}
-	return t.codeIn(form, code)
+	return t.codeIn(0, form, code)
 }
 
 // describeCodes returns the codes of failures in a form, by what they mean.
@@ -281,10 +281,10 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 		s.Type, s.Items = Types{"array"}, f.each.fieldSchema(f.each.fields[0])
 	case f.each != nil:
 		s.Type, s.Items = Types{"array"}, f.each.schema(f.each.root, false)
-	case p.message == callbackMessage && f.Default.kind != absent:
-		s.Const, s.Example = json.RawMessage(f.Default.json), f.Default.json
-	case p.message == Request && f.OneOf != nil:
-		for _, one := range f.OneOf {
+	case p.message == callbackMessage && f.always.kind != absent:
+		s.Const, s.Example = json.RawMessage(f.always.json), f.always.json
+	case p.message == Request && f.oneOf != nil:
+		for _, one := range f.oneOf {
 			s.Enum = append(s.Enum, appendString(nil, one))
 		}
 	default:
@@ -293,35 +293,37 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 	if f.secret {
 		s.Format = "password"
 	}
-	s.Description = strings.Join(append([]string{f.About}, p.remarks(f)...), ". ")
+	s.Description = strings.Join(append([]string{f.about}, p.remarks(f)...), ". ")
 	s.Description = strings.TrimPrefix(s.Description, ". ")
 	return s
 }
 
 // describeValue describes a value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, form := p.message == Request, p.fromForm
-	moved := f.As == "decimal" || f.places != [2]int{}
+	request, in := p.message == Request, f.digitsIn(p.fromForm)
+	moved := f.isMoved()
 	s.Type = Types{"string"}
 	switch {
-	case f.Pattern[0] != "":
-		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`) + "$"
-	case f.As == "" && f.exampleKind == boolean:
+	case f.pattern[0] != "":
+		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.pattern[p.from]), `[0-9]`) + "$"
+	case f.as == "" && f.exampleKind == boolean:
 		s.Type = Types{"boolean"}
-	case f.As == "" && f.exampleKind == number:
+	case f.as == "" && f.exampleKind == number:
 		s.Type = Types{"number"}
-	case f.As == "":
-		s.MinLength, s.MaxLength = f.Min, f.Max
+	case f.as == "":
+		s.MinLength, s.MaxLength = f.min, f.max
 		if f.Required {
 			s.MinLength = max(s.MinLength, 1)
 		}
-		if f.ExactDigits > 0 {
-			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.ExactDigits)
+		if f.exactDigits > 0 {
+			s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.exactDigits)
 		}
-	case form.digits == number && (!moved || f.As == "digits" && f.Shift[p.from].kind != absent):
-		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.Min, f.Max
-	case form.digits == number:
+	case in == number && (!moved || f.as == "digits" && f.Shift[p.from] > 0):
+		s.Type, s.Minimum, s.Maximum = Types{"integer"}, f.min, f.max
+	case in == number:
 		s.Type = Types{"number"}
+	case f.width[p.from] > 0:
+		s.Pattern = fmt.Sprintf("^[0-9]{%d}$", f.width[p.from])
 	case request && moved:
 		s.Pattern = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
 	case request:
@@ -332,20 +334,20 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	for _, one := range f.Values.list {
 		others = append(others, json.RawMessage(one.Values[p.from].json))
 	}
-	if f.Empty.kind != absent && form.digits == text && s.Pattern != "" {
+	if f.Empty.kind != absent && in == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
-	words := !request && f.As == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "null"
+	words := !request && f.mayBeWord() && f.Otherwise != "drop"
 	switch {
-	case words && form.digits == number:
+	case words && in == number:
 		s.Type = append(s.Type, "string")
 	case len(others) == 0:
-	case request && f.Pattern[0] == "" && !moved:
+	case request && f.onlyPairs:
 		s.Type, s.Pattern, s.Enum = nil, "", others
 	default:
 		*s = Schema{AnyOf: []*Schema{{Enum: others}, {Type: s.Type, Pattern: s.Pattern}}, Example: s.Example}
 	}
-	if form.digits == number && s.Type != nil && (f.state >= 0 || f.Otherwise == "null") {
+	if in == number && s.Type != nil && (f.state >= 0 || f.Otherwise == "drop") {
 		s.Type = append(s.Type, "null")
 	}
 }
@@ -358,7 +360,7 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	add := func(format string, values ...any) { list = append(list, fmt.Sprintf(format, values...)) }
 	for _, value := range slices.Sorted(maps.Keys(f.Means)) {
 		shown := strconv.Quote(value)
-		if c, ok := f.Values.find(0, value); ok && p.from != 0 {
+		if c, ok := f.Values.find(0, p.from, value); ok && p.from != 0 {
 			shown = c.json
 		}
 		add("%s: %s", shown, f.Means[value])
@@ -366,24 +368,24 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if p.message != Request {
 		return list
 	}
-	inText := f.digits && p.fromForm.digits == text
-	if inText && f.Min > 0 {
-		add("At least %d", f.Min)
+	inText := f.digits && f.digitsIn(p.fromForm) == text
+	if inText && f.min > 0 {
+		add("At least %d", f.min)
 	}
-	if inText && f.Max > 0 {
-		add("At most %d", f.Max)
+	if inText && f.max > 0 {
+		add("At most %d", f.max)
 	}
-	if f.Refuse != p.table.invalid {
-		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Refuse))
+	if f.Code != p.table.invalid {
+		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Code))
 	}
-	other := p.table.forms[1-p.from].name
-	switch refusal := p.table.codeOf(p.from, f.LossCode); {
-	case f.Loss == "refuse" && f.Default.kind != absent:
+	other := p.table.forms[otherOf(p.from)].name
+	switch refusal := p.table.codeOf(p.from, f.lossCode); {
+	case f.loss == "refuse" && f.always.kind != absent:
 		add("A backend of the form %s can have %s only: another value is refused with %s",
-			other, f.Default.json, refusal)
-	case f.Loss == "refuse":
+			other, f.always.json, refusal)
+	case f.loss == "refuse":
 		add("A backend of the form %s cannot have it: refused with %s", other, refusal)
-	case f.Loss == "drop":
+	case f.loss == "drop":
 		add("A backend of the form %s does not get it", other)
 	}
 	return list

@@ -4,84 +4,29 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the tree of a table, with its overlays applied, and the table that is read from it. It collects problems,
-// so that one run reports all of them.
+// source is the tree of a table, with its overlays merged into it, and the table that is read from it. It collects
+// problems, so that one run reports all of them.
 type source struct {
 	table        *Table
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
 	file         string
-	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
-	includedIn   map[*yaml.Node][]*yaml.Node // by common rows: the lists that include them
-	layers       map[string][]*yaml.Node     // by callback: its rows, then those of overlays
-	together     map[*yaml.Node]*yaml.Node   // by callback: its rows, with all layers
+	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
-	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
-	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
-	compared     int                    // the names that were compared for suggestions
+	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
+	compared     int             // the names that were compared for suggestions
+	used         map[string]bool // by name of shared rows
 	problems     Problems
-	missingNew   Problems // additions without new: true; they do not keep other mistakes from being found
-}
-
-// load parses the base table, applies the overlays to it and reads the result.
-func load(t *Table) (*source, Problems) {
-	s := &source{
-		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
-		layers: map[string][]*yaml.Node{}, together: map[*yaml.Node]*yaml.Node{},
-		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
-	}
-	for i, file := range t.files {
-		root, err := ParseYAML(file)
-		switch {
-		case err != nil:
-			return nil, err.(Problems)
-		case i == 0:
-			s.root, s.file, s.forms = root, file.Name, names(child(root, "forms"))
-			s.expandAll()
-		default:
-			s.setOverlay(root, file.Name)
-			s.applyOverlay(root)
-		}
-	}
-	s.putTogether()
-	if s.removeCommon(); len(s.problems) == 0 {
-		s.readTable()
-	}
-	fileIndex := func(c RowChange) int {
-		return slices.IndexFunc(t.files, func(f File) bool { return f.Name == c.File })
-	}
-	slices.SortStableFunc(s.changes, func(a, b RowChange) int {
-		return cmp.Or(fileIndex(a)-fileIndex(b), a.Line-b.Line)
-	})
-	// A mistake in common rows is found in every message that includes them.
-	return s, slices.Compact(append(s.problems, s.missingNew...).Sorted())
-}
-
-// setOverlay records that a node and all nodes in it came from an overlay.
-func (s *source) setOverlay(n *yaml.Node, name string) {
-	s.overlayOf[n] = name
-	for _, child := range n.Content {
-		s.setOverlay(child, name)
-	}
-}
-
-// copyOf returns a copy of a node, from the same file.
-func (s *source) copyOf(n *yaml.Node) *yaml.Node {
-	c := *n
-	if name, ok := s.overlayOf[n]; ok {
-		s.overlayOf[&c] = name
-	}
-	return &c
 }
 
 // errorf adds a problem at the position of n.
@@ -164,16 +109,47 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 		}
 		field := v.FieldByIndex(keys[at].index)
 		if keys[at].key == "" {
-			field = field.Index(form)
+			field = s.ofForms(field).Index(form)
+			if field.Kind() == reflect.String && value.Tag == nullTag { // it has none
+				field.SetString("")
+				continue
+			}
 		}
 		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
 	}
 	for _, k := range keys {
+		if field := v.FieldByIndex(k.index); strings.HasPrefix(field.Type().Name(), "byForm") {
+			from := n
+			if k.key != "" {
+				from = child(n, k.key)
+			}
+			s.inherit(from, s.ofForms(field))
+		}
 		if k.required && n.Kind == yaml.MappingNode && child(n, k.key) == nil {
 			s.errorf(n, "%s is missing in %s", k.key, what)
 		}
 	}
 	return len(s.problems) == before
+}
+
+// byForm has something for each form of a table.
+type byForm[T any] []T
+
+// ofForms returns the field of a struct with something for each form.
+func (s *source) ofForms(field reflect.Value) reflect.Value {
+	if field.IsNil() {
+		field.Set(reflect.MakeSlice(field.Type(), len(s.table.forms), len(s.table.forms)))
+	}
+	return field
+}
+
+// inherit gives each form that is like another one what that has, unless the mapping n names the form.
+func (s *source) inherit(n *yaml.Node, field reflect.Value) {
+	for f, form := range s.table.forms {
+		if form.like >= 0 && child(n, string(form.name)) == nil {
+			field.Index(f).Set(field.Index(form.like))
+		}
+	}
 }
 
 // read reads the value of a key.
@@ -182,10 +158,12 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case *bool:
 		*v = s.boolean(n, key)
 	case *int:
-		if is == "a form" {
+		if is == "" {
 			*v = s.form(n, key)
+		} else if i, err := strconv.Atoi(n.Value); n.Tag != "!!int" || err != nil || i < 1 || i > 599 {
+			s.errorf(n, "%s must be a whole number, but is %s", key, show(n))
 		} else {
-			*v = s.wholeNumber(n, key)
+			*v = i
 		}
 	case *string:
 		*v = s.text(n, key, is)
@@ -208,7 +186,7 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		if *v = (constant{null, nullText, "null"}); n.Tag != "!!null" || is == "" {
+		if *v = (constant{null, nullText, "null"}); n.Tag != nullTag || is == "" {
 			*v = s.constant(n)
 		}
 	case *pairs:
@@ -216,11 +194,15 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **yaml.Node:
 		*v = n
 	default: // a value for each form, or one for both that is no constant
-		byForm := reflect.ValueOf(into).Elem()
+		byForm := s.ofForms(reflect.ValueOf(into).Elem())
 		if n.Kind != yaml.MappingNode && byForm.Index(0).Kind() != reflect.Struct {
-			s.read(n, key, is, byForm.Index(0).Addr().Interface())
-			byForm.Index(1).Set(byForm.Index(0))
+			for f := range s.table.forms {
+				s.read(n, key, is, byForm.Index(f).Addr().Interface())
+			}
 			return
+		}
+		if byForm.Index(0).Kind() == reflect.Struct && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
 		}
 		for name, each := range s.members(n, key) {
 			if f := s.form(name, key); f >= 0 {
@@ -238,7 +220,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a code":
 		s.refusalCodes = append(s.refusalCodes, n)
 		return s.checkCode(n, s.str(n, is))
-	case "a field name", "a path":
+	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
@@ -259,15 +241,6 @@ func (s *source) boolean(n *yaml.Node, what string) bool {
 	var v bool
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
 		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-	}
-	return v
-}
-
-func (s *source) wholeNumber(n *yaml.Node, what string) int {
-	var v int
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&v) != nil || v < 0 {
-		s.errorf(n, "%s must be a whole number, but is %s", what, show(n))
-		return 0
 	}
 	return v
 }
@@ -306,19 +279,15 @@ func (s *source) constant(n *yaml.Node) constant {
 
 // form returns the index of the form that n names, or -1.
 func (s *source) form(n *yaml.Node, what string) int {
-	f, forms := s.table.formIndex(Form(n.Value)), s.table.forms
+	f := s.table.formIndex(Form(n.Value))
 	if f < 0 {
-		s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), forms[0].name, forms[1].name)
+		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), s.table.formNames())
 	}
 	return f
 }
 
 // unknownKey adds a problem for a key that is not one of the known keys.
 func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
-	if text := overlayKeys[n.Value]; text != "" && what == "a row" {
-		s.errorf(n, text, n.Value)
-		return
-	}
 	var all []string
 	for _, k := range known {
 		if k.key != "" {
@@ -327,17 +296,5 @@ func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 			all = append(all, s.forms...)
 		}
 	}
-	if what == "a row" {
-		all = append(all, slices.Collect(maps.Keys(overlayKeys))...)
-	}
-	hint := DidYouMean(n.Value, all)
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
-}
-
-// overlayKeys are the keys of rows that are used up before rows are read, and what it means if one is still there.
-var overlayKeys = map[string]string{
-	"remove":    "%s is allowed in overlays only, and only as %[1]s: true",
-	newKey:      "%s is allowed in overlays only, and only as %[1]s: true",
-	replacesKey: "%s is allowed in overlays only, and only in a row that changes rows of the table",
-	"common":    "%s: only a request or a reply can include common rows",
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, all))
 }

@@ -25,38 +25,41 @@ const (
 
 // A Table is a compiled table. It is immutable and safe for concurrent use.
 type Table struct {
-	forms      [2]form
-	success    success
-	invalid    string                // the code of a refusal if the row names none
-	own        map[OwnFailure]string // the codes of the gateway's own failures
-	bounds     string                // "upstream" or "enforce"
-	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
-	roles      map[string]*role
-	fields     map[string]*fieldText // by name of the field
-	catalogue  []string
-	meanings   []CodeMeaning             // all items of the catalogue
-	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
-	codes      pairs
-	noun       noun // for what calls are about
-	service    noun // for who answers them
-	operations []*Operation
-	callback   *Callback
-	depth      int    // the deepest nesting of a message
-	files      []File // the base table, then the overlays
-	changes    []RowChange
-	yaml       func() ([]byte, error)
+	forms       []form // the first two, then those that are like one of them
+	success     success
+	invalid     string                // the code of a refusal if the row names none
+	own         map[OwnFailure]string // the codes of the gateway's own failures
+	bounds      string                // "upstream" or "enforce"
+	unknown     map[Message]string    // what happens to a field without a row
+	roles       map[string]*role
+	fields      map[string]*fieldText // by name of the field
+	catalogue   []string
+	meanings    []CodeMeaning // all items of the catalogue
+	inCatalogue map[string]CodeMeaning
+	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
+	codes       []codePairs              // by form
+	nouns       map[string][]string      // by language: what calls are about, and who answers them
+	operations  []*Operation
+	callback    *Callback
+	depth       int    // the deepest nesting of a message
+	files       []File // the base table, then the overlays
+	changes     []RowChange
+	yaml        func() ([]byte, error)
 }
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
 	name   Form
+	index  int
+	like   int  // the form that it is like; -1 for none
 	digits kind // how the form writes a field with as: digits: number or text
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
+	resultEnd                   string // what closes the objects around the result
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
-	Result     string `is:"a field name"`     // the object that holds the result; "" for the top level
-	Digits     string `is:"number|string" must:"be"`
+	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
+	Numbers    string `is:"json|text" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
 
 	envelope
@@ -65,7 +68,7 @@ type form struct {
 // success is the code of a success in each form, and the text for a success that came without an envelope. Both also
 // as JSON.
 type success struct {
-	code, codeJSON [2]string
+	code, codeJSON byForm[string]
 	text, textJSON string
 }
 
@@ -91,14 +94,15 @@ type Operation struct {
 
 	hash         *operationHash    // nil if its requests have no hash
 	byDefault    bool              // `route: default`: also a read goes to the default upstream
-	paths        [2]string         // by form; "" if the form lacks the operation
-	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
+	paths        byForm[string]    // "" if the form lacks the operation
+	bare         byForm[bool]      // whether a successful reply has no envelope
+	status       byForm[int]       // of a success; 0 for any 2xx
 	sets         map[string]string // by role: the value of the field after a success
 	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
 	version      string
 	table        *Table
-	translations [2][2]*Translation // by the forms of client and upstream
+	translations [][]*Translation // by the forms of client and upstream
 }
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
@@ -171,7 +175,7 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 // the same value.
 func (o *Operation) DefaultRow(role string) *Row {
 	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.Default.kind != absent {
+		if r.hasRole(role) && r.always.kind != absent {
 			return &r.source
 		}
 	}
@@ -239,7 +243,7 @@ func (t *Table) Meaning(f Form, role, value string) string {
 // MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
 func (t *Table) MeaningsOf(role string) []string {
 	if r := t.roles[role]; r != nil {
-		return r.Means
+		return r.means
 	}
 	return nil
 }
@@ -253,14 +257,14 @@ func (t *Table) Done(role, meaning string) bool {
 // Final reports whether nothing follows after a state with a meaning.
 func (t *Table) Final(role, meaning string) bool {
 	r := t.roles[role]
-	return r != nil && r.next != nil && slices.Contains(r.Means, meaning) && len(r.next[meaning]) == 0
+	return r != nil && r.next != nil && slices.Contains(r.means, meaning) && len(r.next[meaning]) == 0
 }
 
 // After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
 // table. After an unknown one it can have all.
 func (t *Table) After(role, meaning string) []string {
 	r := t.roles[role]
-	if r == nil || r.next == nil || !slices.Contains(r.Means, meaning) {
+	if r == nil || r.next == nil || !slices.Contains(r.means, meaning) {
 		return t.MeaningsOf(role)
 	}
 	reached := map[string]bool{meaning: true}
@@ -272,15 +276,16 @@ func (t *Table) After(role, meaning string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.Means), func(m string) bool { return !reached[m] })
+	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !reached[m] })
 }
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
+	words := t.nouns["en"]
 	if korean {
-		return t.noun.Ko, t.service.Ko
+		words = t.nouns["ko"]
 	}
-	return t.noun.En, t.service.En
+	return words[0], words[1]
 }
 
 // hasMeanings reports whether a row gives values of the role a meaning.
@@ -293,7 +298,9 @@ func (t *Table) hasMeanings(role string) bool {
 // PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
-	o := &Operation{Name: name, Effect: Write, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
+	o := &Operation{
+		Name: name, Effect: Write, paths: t.everywhere(""), bare: make(byForm[bool], len(t.forms)), status: make(byForm[int], len(t.forms)), rows: map[Message][]*row{}, table: t,
+	}
 	form := t.formIndex(f)
 	o.paths[form] = "/"
 	for _, known := range t.operations {
@@ -310,12 +317,20 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 // Callback returns the table's callback, or nil if it has none.
 func (t *Table) Callback() *Callback { return t.callback }
 
-// Forms returns the two forms of the table. The catalogue lists the codes of the first.
+// Forms returns the two forms of the table, which clients speak. The codes are those of the first.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
+
+// BackendForms returns the forms that upstreams can speak: the two of the table, and those that are like one of them.
+func (t *Table) BackendForms() (forms []Form) {
+	for _, f := range t.forms {
+		forms = append(forms, f.name)
+	}
+	return forms
+}
 
 // InCatalogue reports whether the catalogue has the code.
 func (t *Table) InCatalogue(code string) bool {
-	_, ok := t.known[catalogued][code]
+	_, ok := t.inCatalogue[code]
 	return ok
 }
 
@@ -333,21 +348,17 @@ func (t *Table) FormOf(path string) Form {
 	return found
 }
 
-// Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
-func (t *Table) Unknown(m Message, f Form) string {
-	return ofForm(t, f, t.unknown[m])
-}
+// Unknown returns what happens to a field of a message without a row: drop, pass or refuse.
+func (t *Table) Unknown(m Message) string { return t.unknown[m] }
 
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
 	i, j := t.formIndex(from), t.formIndex(to)
-	if i < 0 || i == j {
+	if i < 0 || j < 0 || i == j {
 		return code
 	}
-	if paired, ok := t.codes.find(i, code); ok {
-		return paired.text
-	}
-	return code
+	paired, _ := t.paired(i, j, code)
+	return paired
 }
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
@@ -355,7 +366,7 @@ func (t *Table) intern(code string) string {
 	if success := t.success.code[0]; code == success { // mostly
 		return success
 	}
-	if known, ok := t.known[catalogued][code]; ok {
+	if known, ok := t.inCatalogue[code]; ok {
 		return known.Code
 	}
 	return strings.Clone(code)
@@ -376,24 +387,41 @@ func (t *Table) YAML() ([]byte, error) { return t.yaml() }
 // checkForm returns an error if the table has no such form.
 func (t *Table) checkForm(f Form) error {
 	if t.formIndex(f) < 0 {
-		return fmt.Errorf("the table has no form %q, only %s and %s", f, t.forms[0].name, t.forms[1].name)
+		return fmt.Errorf("the table has no form %q, only %s", f, t.formNames())
 	}
 	return nil
 }
 
 // formIndex returns the index of a form, or -1.
 func (t *Table) formIndex(f Form) int {
-	switch f {
-	case t.forms[0].name:
-		return 0
-	case t.forms[1].name:
-		return 1
+	for i := range t.forms {
+		if t.forms[i].name == f {
+			return i
+		}
 	}
 	return -1
 }
 
+// everywhere returns a text for each form.
+func (t *Table) everywhere(text string) byForm[string] {
+	list := make(byForm[string], len(t.forms))
+	for f := range list {
+		list[f] = text
+	}
+	return list
+}
+
+// formNames returns the names of the forms, for an error.
+func (t *Table) formNames() string {
+	var names []string
+	for _, f := range t.forms {
+		names = append(names, string(f.name))
+	}
+	return strings.Join(names, ", ")
+}
+
 // ofForm returns what a list has for a form, or the zero value if the table has no such form.
-func ofForm[T any](t *Table, f Form, list [2]T) (of T) {
+func ofForm[T any](t *Table, f Form, list []T) (of T) {
 	if i := t.formIndex(f); i >= 0 {
 		return list[i]
 	}

@@ -72,8 +72,8 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 // An overlay over a table with overlays gives the same table as all of them at once, and the table does not change.
 func TestTableWithOneMoreOverlay(t *testing.T) {
 	t.Parallel()
-	first := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.memo, new: true}]}}"
-	second := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note, new: true}]}}"
+	first := "operations: {bill.create: {request: {+bill.memo: bill.memo}}}"
+	second := "operations: {bill.create: {request: {bill.memo: bill.note}}}"
 	table := overlaid(t, first)
 	before, err := table.YAML()
 	must(t, err)
@@ -86,7 +86,7 @@ func TestTableWithOneMoreOverlay(t *testing.T) {
 		t.Error("With gives another table than Compile, or changes its table")
 	}
 	_, err = table.With(translate.File{Name: "bad.yaml", Data: []byte("operations:\n  bill.creat: {}")})
-	if err == nil || err.Error() != "bad.yaml:2:3: the table has no operation bill.creat; did you mean bill.create? To add it, write new: true" {
+	if err == nil || err.Error() != "bad.yaml:2:3: the table has no bill.creat here; to add it, write +bill.creat; did you mean bill.create?" {
 		t.Error(err)
 	}
 }

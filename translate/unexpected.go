@@ -11,17 +11,17 @@ import (
 func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
-		list := e.slot < len(p.fields) && p.fields[e.slot].List && v.raw[0] == '[' // of one form, or as a whole
+		list := e.slot < len(p.fields) && p.fields[e.slot].list && v.raw[0] == '[' // of one form, or as a whole
 		if p.message == Request && !list {
 			// Between equal forms the upstream decides, unless the row has a role.
 			r, reason := p.fields[e.slot], why(wantSingle, v.typeName())
-			if r.each != nil || r.List {
+			if r.each != nil || r.list {
 				reason = why(wantList, v.typeName())
 			}
 			if r.Role != noRole {
-				keep(&c.rejected, r.Malformed, c.at(n.pathOf(e)), reason)
+				keep(&c.rejected, r.malformed, c.at(n.pathOf(e)), reason)
 			} else if p.from != p.to {
-				keep(&c.refusal, r.Malformed, c.at(n.pathOf(e)), reason)
+				keep(&c.refusal, r.malformed, c.at(n.pathOf(e)), reason)
 			}
 		}
 	case p.from == p.to:
@@ -45,7 +45,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	}
 	known, code := n.names[at], p.table.invalid
 	if known.node == nil {
-		code = p.fields[known.slot].Malformed
+		code = p.fields[known.slot].malformed
 	}
 	keep(&c.rejected, code, c.at(quoteName(joinPath(n.path, name))), why("differs from %v in case only", known.name()))
 	return true

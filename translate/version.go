@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"slices"
 	"strings"
 
@@ -13,95 +12,66 @@ import (
 
 // Version returns a hash of the text of the table, with its overlays, from which messages of the operation are made:
 // everything that changes a message or what it means. What was counted of an operation with one version does not count
-// for another. It does not depend on descriptions, comments, the order of keys, or how the gateway represents a table.
+// for another. It does not depend on descriptions, comments, or how the gateway represents a table.
 func (o *Operation) Version() string { return o.version }
 
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
-	outsideVersions   = strings.Fields("operations callbacks common fields noun service roles")
+	outsideVersions   = strings.Fields("operations callbacks shared fields nouns roles")
 	outsideOperations = strings.Fields("request reply route state_returns")
-	outsideRows       = strings.Fields("each about")
 )
 
 // setVersions sets the versions of all operations.
 func (s *source) setVersions() {
-	t, common := s.table, version{sha256.New()}
-	common.print("%q", t.Forms()) // the first one has the catalogue, and the paths that rows refer to
-	common.mapping(s.root, outsideVersions...)
-	shared := common.String()
-	for _, o := range t.operations {
-		v := version{sha256.New()}
-		v.print("%q %s", o.Name, shared)
-		v.mapping(child(child(s.root, "operations"), o.Name), outsideOperations...)
-		roles := map[string]bool{o.Created: true}
-		for _, m := range []Message{Request, Reply} {
-			v.print("%s", m)
+	var common version
+	common.without(s.root, outsideVersions...)
+	for _, o := range s.table.operations {
+		v, roles := version{}, map[string]bool{o.Created: true}
+		v.WriteString(o.Name + common.String())
+		v.without(child(child(s.root, "operations"), o.Name), outsideOperations...)
+		for _, m := range messageKeys {
+			v.WriteString(string(m))
 			v.rows(o.rows[m], roles)
 		}
 		for name, role := range Members(child(s.root, "roles")) {
 			if roles[name.Value] {
-				v.print("%q", name.Value)
-				v.mapping(role, "about")
+				v.node(name)
+				v.node(role)
 			}
 		}
-		o.version = v.String()
+		sum := sha256.Sum256([]byte(v.String()))
+		o.version = hex.EncodeToString(sum[:6])
 	}
 }
 
-// A version hashes parts of the tree of a table. Nodes that say the same are written as the same bytes.
-type version struct{ hash.Hash }
+// A version has the text of parts of a table. Nodes that say the same are written as the same text.
+type version struct{ strings.Builder }
 
-func (v version) String() string { return hex.EncodeToString(v.Sum(nil)[:6]) }
-
-func (v version) print(format string, values ...any) {
-	_, _ = fmt.Fprintf(v, format+"\n", values...) // a hash takes everything
-}
-
-// rows writes the rows that no option has switched off, and adds their roles.
-func (v version) rows(rows []*row, roles map[string]bool) {
+// rows writes what rows say, and adds their roles.
+func (v *version) rows(rows []*row, roles map[string]bool) {
 	for _, r := range rows {
 		roles[r.Role.name] = true
-		v.mapping(r.node, outsideRows...)
-		switch {
-		case r.Each == nil:
-		case r.Each.Kind == yaml.SequenceNode:
-			v.print("each")
-			v.rows(r.items, roles)
-			v.print("end")
-		default:
-			v.node("each", r.Each)
+		v.WriteString(r.id)
+		v.without(r.node, "each")
+		v.WriteString("[")
+		v.rows(r.items, roles)
+		v.WriteString("]")
+	}
+}
+
+func (v *version) without(n *yaml.Node, keys ...string) {
+	for key, value := range Members(n) {
+		if !slices.Contains(keys, key.Value) {
+			v.node(key)
+			v.node(value)
 		}
 	}
 }
 
-// mapping writes a mapping, or nothing for nil, without some keys.
-func (v version) mapping(n *yaml.Node, without ...string) {
-	keys := names(n)
-	slices.Sort(keys)
-	v.print("{")
-	for _, key := range keys {
-		if !slices.Contains(without, key) {
-			v.node(key, child(n, key))
-		}
+func (v *version) node(n *yaml.Node) {
+	fmt.Fprintf(v, "%d %s %q", n.Kind, n.Tag, n.Value)
+	for _, child := range n.Content {
+		v.node(child)
 	}
-	v.print("}")
-}
-
-// node writes the value of a key, or an item for the key "".
-func (v version) node(key string, n *yaml.Node) {
-	v.print("%q", key)
-	switch {
-	case n.Kind == yaml.SequenceNode, key == "status": // of several statuses with one code, the first counts
-		v.print("[")
-		for _, item := range n.Content {
-			v.node("", item)
-		}
-		v.print("]")
-	case n.Kind == yaml.MappingNode && key == "": // a row, a pair or a code
-		v.mapping(n, "about")
-	case n.Kind == yaml.MappingNode:
-		v.mapping(n)
-	default:
-		v.print("%s %q", n.Tag, n.Value)
-	}
+	v.WriteString(";")
 }

@@ -100,10 +100,7 @@ func (s *source) inspect(n *yaml.Node) {
 		return
 	}
 	seen := map[string]int{}
-	for key, value := range Members(n) {
-		if key.Value == "otherwise" && value.Value == "null" {
-			value.Tag = "!!str" // a choice: it removes no key
-		}
+	for key := range Members(n) {
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
 			s.errorf(key, "a key must be plain text")
 			continue
@@ -153,21 +150,6 @@ func names(n *yaml.Node) (list []string) {
 	return list
 }
 
-// set sets a key of n. Two mappings are merged key by key.
-func set(n, key, value *yaml.Node) {
-	switch k, old := find(n, key.Value); {
-	case k == nil:
-		n.Content = append(n.Content, key, value)
-	case old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
-		for k, v := range Members(value) {
-			set(old, k, v)
-		}
-	default:
-		at := slices.Index(n.Content, k)
-		n.Content[at], n.Content[at+1] = key, value
-	}
-}
-
 // remove removes a key from n and returns its value, or nil.
 func remove(n *yaml.Node, name string) *yaml.Node {
 	key, value := find(n, name)
@@ -176,16 +158,6 @@ func remove(n *yaml.Node, name string) *yaml.Node {
 		n.Content = slices.Concat(n.Content[:at], n.Content[at+2:]) // copies of n keep theirs
 	}
 	return value
-}
-
-// sequence returns the list under a key of n. It adds an empty one if n does not have the key.
-func sequence(n, key *yaml.Node) *yaml.Node {
-	list := child(n, key.Value)
-	if list == nil {
-		list = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		n.Content = append(n.Content, key, list)
-	}
-	return list
 }
 
 // sameNode reports whether two nodes have the same content.

@@ -142,8 +142,8 @@ func guideOverlays(t *testing.T) map[string]string {
 	pairs := string(proxytest.ReadFile(t, "testdata/guide/overlay.yaml"))
 	return map[string]string{
 		"no pairs": "{}\n", "pairs": pairs,
-		"pairs, else null":    pairs + "        otherwise: null\n",
-		"no pairs, else null": "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n",
+		"pairs, else null":    pairs + "        otherwise: drop\n",
+		"no pairs, else null": "operations: {bill.read: {reply: {apprPayType: {otherwise: drop}}}}\n",
 	}
 }
 

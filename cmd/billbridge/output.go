@@ -172,7 +172,6 @@ func parseOutputs(text string) *template.Template {
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
 		"percent":    func(f config.Fraction) float64 { return 100 * float64(f) },
-		"rows":       func(text string) []string { return strings.Split(text, "\n") },
 		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
 		"fields":     func(of any, fields []translate.Field) any { return map[string]any{"Of": of, "Fields": fields} },
 	}).Parse(text))

@@ -185,7 +185,7 @@ func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 		"name of a file":      {"", []string{"check", "--config", hostile}},
 		"key of the config":   {"", []string{"check", "--config", file("key.yaml", inJSON+": 1\n")}},
 		"address of an admin": {"", []string{"rollout", "status", "--admin", hostile}},
-		"overlay":             {"", []string{"map", "--overlay", file("overlay.yaml", inJSON+": 1\ncatalogue: ["+inJSON+", "+inJSON+"]\n")}},
+		"overlay":             {"", []string{"map", "--overlay", file("overlay.yaml", "codes: {open: ["+inJSON+", "+inJSON+"]}\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

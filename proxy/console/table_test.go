@@ -63,7 +63,7 @@ func TestTableWithManyRows(t *testing.T) {
 	var overlay strings.Builder
 	overlay.WriteString("operations:\n  bill.read:\n    reply:\n")
 	for i := range 10_000 {
-		fmt.Fprintf(&overlay, "      - {v2: many.f%dq, loss: drop, new: true}\n", i)
+		fmt.Fprintf(&overlay, "      +many.f%dq: {lost: drop}\n", i)
 	}
 	c := proxytest.Config(t, testConfig)
 	table, err := c.Table.With(translate.File{Name: "many.yaml", Data: []byte(overlay.String())})

@@ -94,7 +94,7 @@ func TestTranslated(t *testing.T) {
 // A Korean page has the meanings of the table in Korean, and finds rows by them. The meaning of an overlay stays as it is.
 func TestMeaningsOfTheTableInKorean(t *testing.T) {
 	t.Parallel()
-	const overlay = `{operations: {bill.read: {reply: [{v2: apprExtra, legacy: appr_extra, new: true, about: extra of the overlay}]}}}`
+	const overlay = `{fields: {apprExtra: extra of the overlay}, operations: {bill.read: {reply: {+apprExtra: appr_extra}}}}`
 	own := *proxytest.Config(t, testConfig)
 	var err error
 	own.Table, err = own.Table.With(translate.File{Name: "overlay", Data: []byte(overlay)})

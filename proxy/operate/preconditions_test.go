@@ -206,7 +206,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		held("/rollout/next?by=a&partner=<k>")
 		d.refuses("/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
 		must(t, d.Router.Counts().Flush(t.Context()))
-		d = newTestOperator(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
+		d = newTestOperator(t, s, overlaid(t, "operations: {bill.read: {reply: {apprNum: {role: null}}}}"))
 		held(set + "canary&percent=25")
 		d.change("/rollout/reset?by=a&force=verdict&partner=<else>")
 		d.unforced(set + "canary&percent=25")
@@ -247,14 +247,14 @@ func TestEvidenceStaysUnlessItsMessagesChange(t *testing.T) {
 	t.Parallel()
 	for overlay, stays := range map[string]bool{
 		"{}": true,
-		"operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, role: code}]}}":             true,
-		`codes: [{v2: BILL_001, legacy: "9800"}]`:                                                           false,
-		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, about: words}]}}":    true,
-		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, max: 80}]}}":         false,
-		"common: {identity: [{v2: member, legacy: member, required: true, max: 61, role: member}]}":         false,
-		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, optional: true}]}}":                    false,
-		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, values: [{v2: a, legacy: b}]}]}}":      false,
-		"operations: {bill.create: {request: [{v2: bill.supplyPrice, loss: refuse, loss_code: BILL_008}]}}": false,
+		"operations: {bill.read: {reply: {apprIssuer: {role: code}}}}":               true,
+		`forms: {legacy: {codes: {"9800": BILL_001}}}`:                               false,
+		"fields: {message: words}":                                                   true,
+		"operations: {bill.create: {request: {bill.message: {check: ..80}}}}":        false,
+		"shared: {who: {member: {check: ..61}}}":                                     false,
+		"operations: {bill.create: {reply: {hash: {optional: true}}}}":               false,
+		"operations: {bill.create: {reply: {hash: {values: [{v2: a, legacy: b}]}}}}": false,
+		"operations: {bill.create: {request: {bill.supplyPrice: {lost: BILL_008}}}}": false,
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()

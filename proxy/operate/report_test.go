@@ -126,7 +126,7 @@ func TestReportHasDecisions(t *testing.T) {
 func TestTableVersion(t *testing.T) {
 	t.Parallel()
 	versions := map[string]bool{}
-	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `codes: [{v2: BILL_003, legacy: "9980"}]`} {
+	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `forms: {legacy: {codes: {"9980": BILL_003}}}`} {
 		v := evidence.TableVersion(&config.Config{Table: compileTable(t, overlay)})
 		equal(t, len(v), 12, v)
 		versions[v] = true

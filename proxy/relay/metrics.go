@@ -93,7 +93,7 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	if c == nil {
 		return
 	}
-	for _, from := range t.Forms() { // a callback may be in the form that is not the upstream's
+	for _, from := range t.BackendForms() { // a callback may be in the form that is not the upstream's
 		for _, to := range t.Forms() {
 			counted := c.ReportPaths(from, to)
 			for _, field := range append(counted.Dropped, "unknown") {

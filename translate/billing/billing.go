@@ -13,10 +13,15 @@ import (
 )
 
 //go:embed billing.yaml
-var table []byte
+var table string
+
+//go:embed fields.yaml
+var fields string
 
 // Table returns the table of the billing interface, with every operation and field of the interface document.
-func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
+func Table() translate.File {
+	return translate.File{Name: "billing.yaml", Data: []byte(table + fields)}
+}
 
 // The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills
 // (INTERFACE.md, Identity).
@@ -138,7 +143,7 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 		}
 		if !is(Unpaid) || !is(Paid) {
 			return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
-				"not final, as in means: [open, paid, cancelled], done: [paid, cancelled], moves: [open to paid, paid to cancelled]; it has %s",
+				"not final, as in moves: [open to paid, paid to cancelled], done: [paid, cancelled]; it has %s",
 				State, strings.Join(known, ", "))
 		}
 		return read, nil

@@ -15,22 +15,24 @@ func TestReadOperation(t *testing.T) {
 	t.Parallel()
 	const (
 		none     = "the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply"
-		noMethod = "{v2: apprPayType, legacy: appr_pay_type, no_value_while: null}" // the state decides it
-		check    = `{new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
-			`request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}`
+		noMethod = "apprPayType: {no_value_while: null}" // the state decides it
+		check    = `+bill.check: {v2: /bill/check, legacy: /if/bill/check, effect: read, ` +
+			`request: {apiKey: {legacy: apikey, role: partner}, bill.billId: {legacy: bill_id, role: bill}}, reply: {billId: bill_id`
+		means = "role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}"
+		row   = "apprState: {legacy: appr_state, " + means
 	)
 	for name, row := range map[string]struct{ overlay, want, err string }{
 		"the table":             {"", "bill.read", ""},
-		"one more without":      {"operations: {bill.check: " + check + "]}}", "bill.read", ""},
-		"one more of one form":  {"operations: {bill.check: {new: true, v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: billId, role: bill}], reply: [{v2: apprState, role: state, means: {W: unpaid}}]}}", "bill.read", ""},
-		"one more with state":   {"operations: {bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}}]}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
-		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}, new: true}]}}", "bill.read", ""},
-		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}, " + noMethod + "]}}", "", none},
-		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
-		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}, operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed, L: lost}}]}}}", "bill.read", ""},
-		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in means: [open, paid, cancelled], done: [paid, cancelled], moves: [open to paid, paid to cancelled]; it has unpaid, paid, cancelled, destroyed"},
-		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
-		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}, " + noMethod + "]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}]}}", "bill.check", ""},
+		"one more without":      {"operations: {" + check + "}}}", "bill.read", ""},
+		"one more of one form":  {"operations: {+bill.check: {v2: /bill/check, effect: read, request: {apiKey: {role: partner}, billId: {role: bill}}, reply: {apprState: {" + means + "}}}", "bill.read", ""},
+		"one more with state":   {"operations: {" + check + ", " + row + "}}}", "", "the table has several operations that read a bill, bill.read and bill.check; remove role: state from the reply of all but one"},
+		"a write with state":    {"operations: {bill.cancel: {reply: {+" + row + "}}}", "bill.read", ""},
+		"no state":              {"operations: {bill.read: {reply: {apprState: null, " + noMethod + "}}}", "", none},
+		"no bill":               {"operations: {bill.read: {request: {bill.billId: {role: expiry}}}}", "", none},
+		"another meaning":       {"{roles: {state: {moves: [unpaid to paid, paid to cancelled, unpaid to destroyed, unpaid to lost]}}, operations: {bill.read: {reply: {apprState: {means: {L: lost}}}}}}", "bill.read", ""},
+		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in moves: [open to paid, paid to cancelled], done: [paid, cancelled]; it has unpaid, paid, cancelled, destroyed"},
+		"no partner":            {"operations: {bill.read: {request: {apiKey: {role: expiry}}}}", "", none},
+		"the other one instead": {"operations: {bill.read: {reply: {apprState: {role: null, means: null}, " + noMethod + "}}, " + check + ", " + row + "}}}", "bill.check", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +70,7 @@ func TestStates(t *testing.T) {
 			"destroyed": "never-paid final: destroyed", "another": ": unpaid paid cancelled destroyed",
 		}},
 		{translate.File{Name: "courier.yaml", Data: courier}, map[string]string{
-			"created": "unpaid never-paid: created moving delivered cancelled", "moving": "paid: moving delivered cancelled", "delivered": "final: delivered",
+			"created": "unpaid never-paid: created moving cancelled delivered", "moving": "paid: moving cancelled delivered", "delivered": "final: delivered",
 			"cancelled": "never-paid final: cancelled",
 		}},
 	} {

@@ -132,7 +132,7 @@ func looksRight(f translate.ExplainedField, v gjson.Result) bool {
 		return isTime(content, "2006-01-02", "20060102", "20060102150405")
 	case Amount:
 		return isNumber(content, longestAmount)
-	case "": // as: digits: an amount or a date
+	case "", "approval": // with as: digits: an amount or a date
 		return f.Public && (isNumber(content, longestAmount) || isTime(content, "20060102150405"))
 	}
 	return f.Public && (isCode(content) || isNumber(content, longestCode))

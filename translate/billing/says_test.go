@@ -49,7 +49,7 @@ PARTNER_003                                        | caller<500                 
 func TestSaysOf(t *testing.T) {
 	t.Parallel()
 	statuses := [3][]int{{200, 201}, {302, 400, 404, 409, 429}, {500, 502, 503}}
-	table := builtIn(t, translate.File{Name: "o.yaml", Data: []byte(`catalogue: [{code: "9800", form: legacy, means: exists}, {code: PARTNER_003, form: legacy, means: not_found}]`)})
+	table := builtIn(t, translate.File{Name: "o.yaml", Data: []byte(`forms: {legacy: {codes: {"9800": exists, PARTNER_003: not_found}}}`)})
 	values := map[string]billing.Says{
 		"none": billing.NoReply, "nothing": billing.Nothing, "done": billing.Done, "notFound": billing.NotFound,
 		"exists": billing.Exists, "refused": billing.Refused, "caller": billing.CallerRefused,

@@ -10,8 +10,8 @@ import (
 // The state of a callback is read by the words of its form: that of a bill's end must not be one by its spelling alone.
 func TestStateOfACallbackIsReadInItsForm(t *testing.T) {
 	t.Parallel()
-	overlay := translate.File{Name: "overlay.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, " +
-		"values: [{v2: F, legacy: PAID}, {v2: W, legacy: W}, {v2: C, legacy: C}, {v2: D, legacy: D}]}]}}")}
+	overlay := translate.File{Name: "overlay.yaml", Data: []byte("operations: {bill.read: {reply: {apprState: " +
+		"{values: [{v2: F, legacy: PAID}, {v2: W, legacy: W}, {v2: C, legacy: C}, {v2: D, legacy: D}]}}}}")}
 	table, err := translate.Compile(32, billing.Table(), overlay)
 	if err != nil {
 		t.Fatal(err)

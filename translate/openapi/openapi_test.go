@@ -38,15 +38,15 @@ fields:
 operations:
   bill.create:
     request:
-      - {v2: bill.agreed, legacy: bill.agreed, new: true}
-      - {v2: bill.rate, legacy: bill.rate, new: true}
-      - {v2: bill.months, legacy: bill.months, as: digits, max: 36, new: true}
-      - {v2: bill.kind, legacy: bill.kind, values: [{v2: A, legacy: "1"}, {v2: B, legacy: "2"}], new: true}
-      - {v2: bill.initials, legacy: bill.initials, min: 2, max: 3, new: true}
-      - {v2: bill.tags, legacy: bill.tags, list: true, as: digits, new: true}
+      +bill.agreed: bill.agreed
+      +bill.rate: bill.rate
+      +bill.months: {legacy: bill.months, as: digits, check: ..36}
+      +bill.kind: {legacy: bill.kind, values: [{v2: A, legacy: "1"}, {v2: B, legacy: "2"}]}
+      +bill.initials: {legacy: bill.initials, check: 2..3}
+      +bill.tags: {legacy: bill.tags, each: value, as: digits}
   bill.read:
     reply:
-      - {v2: apprPayType, legacy: appr_pay_type, as: digits, values: [{v2: 0, legacy: SIMPLE_PAY}], otherwise: "null"}
+      apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}], otherwise: drop}
 `
 
 // tables returns the tables of this repository, and the billing table with an overlay.

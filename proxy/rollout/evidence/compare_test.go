@@ -54,9 +54,13 @@ func legacy(more string) evidence.Answer {
 
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	const pairs = `operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, as: digits, values: [{v2: 0, legacy: CARD_VAN}, {v2: 1, legacy: KEYIN}]},
-  {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: NONE, legacy: ""}, {v2: BUSINESS, legacy: "1"}]}]}}
-codes: [{v2: BILL_003, legacy: "9980"}, {v2: BILL_002, legacy: "9802"}, {v2: ERROR, legacy: "9999"}]`
+	const pairs = `
+forms: {legacy: {codes: {"9980": BILL_003, "9802": BILL_002, "9999": ERROR}}}
+operations:
+  bill.read:
+    reply:
+      apprPayType: {values: [{v2: 0, legacy: CARD_VAN}, {v2: 1, legacy: KEYIN}]}
+      apprCashTrader: {values: [{v2: NONE, legacy: ""}, {v2: BUSINESS, legacy: "1"}]}`
 	v2Fails := func(code string) evidence.Answer {
 		return answer("v2", `{"code":"`+code+`","message":"a","data":null}`)
 	}
@@ -187,7 +191,7 @@ func shownDifferences(c evidence.Comparison) string {
 // An amount of 0 differs from a missing one, also if an overlay gives amounts as: digits.
 func TestCompareKeepsAmountsStrict(t *testing.T) {
 	t.Parallel()
-	read := compileTable(t, `operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, as: digits}]}}`).Operation("bill.read")
+	read := compileTable(t, `operations: {bill.read: {reply: {apprPrice: {as: digits}}}}`).Operation("bill.read")
 	for _, b := range []evidence.Answer{legacy(``), legacy(`,"appr_price":""`), legacy(`,"appr_price":null`), legacy(`,"appr_price":"20000"`)} {
 		got := evidence.CompareAnswers(read, v2(`,"apprPrice":0`), b, nil)
 		if len(got.Differences) != 1 || got.Differences[0].Kind != evidence.InMoney {
@@ -264,7 +268,7 @@ func TestExamplesShowNoPersonalData(t *testing.T) {
 		}
 	}
 	// An overlay says which of its own fields have no personal data.
-	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code, exact: null}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
+	overlaid := compileTable(t, `operations: {bill.read: {reply: {apprNum: {role: code}}}}`).Operation("bill.read")
 	got := evidence.CompareAnswers(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
 	if shownDifferences(got) != "apprNum other 123456 123457, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 123456 123457" {
 		t.Errorf("%+v", got)
