@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -59,9 +60,10 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact}
+		says := cmp.Or(r.shown, r.row)
+		f := Fact{Path: says.Path[0], Secret: r.secret, Exact: says.Exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v, p.from)
-		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
+		f.Role, f.Public = says.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		if f.Empty || p.noValue(r, v, c.reply) {
 			f.NoValue, f.MaybeNoValue = true, false

@@ -55,7 +55,7 @@ type row struct {
 
 	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
 
-	state  *row     // of a callback: the row with means that a reply has for the same field; nil for none
+	shown  *row     // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
 	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
@@ -90,7 +90,7 @@ func (r *row) meaningOf(word string, from int) string {
 // misleads reports whether the other form would get a value with a meaning that this value does not have in its own
 // form: a word without a pair that is spelled like one of the other form.
 func (r *row) misleads(v value, from int) bool {
-	says := cmp.Or(r.state, r)
+	says := cmp.Or(r.shown, r)
 	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
 		return false
 	}

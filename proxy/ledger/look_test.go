@@ -24,8 +24,8 @@ var moves = ledger.Moves{
 	"W": {"W", "F", "C", "D"}, "F": {"F", "C"}, "C": {"C"}, "D": {"D"},
 }
 
-// looks is what a bill has seen in the events of a row: "create 100", or "0s F 100 num=1", with the time after the
-// create, the state, the amount and exact values. "said C" is an acknowledgement, "reuse" another create with the id.
+// looks is what a bill has seen in the events of a row: "create 100", or "0s F 100 num=1 +a=1", with the time after the
+// create, the state, the amount, exact values and further ones. "said C" is an acknowledgement, "reuse" another create with the id.
 func looks(t *testing.T, row string) string {
 	t.Helper()
 	b, all := ledger.Bill{ID: "b"}, []string{}
@@ -74,12 +74,18 @@ func looks(t *testing.T, row string) string {
 		look.Means, look.Read.State = words[0], words[0]
 		look.Final = look.Means == "C" || look.Means == "D"
 		for _, value := range words[1:] {
-			if path, text, exact := strings.Cut(value, "="); exact {
+			path, text, named := strings.Cut(value, "=")
+			switch further, is := strings.CutPrefix(path, "+"); {
+			case is:
+				look.Others = append(look.Others, ledger.Value{Path: further, Text: text})
+			case named && text == "":
+				look.Lacks = append(look.Lacks, path)
+			case named:
 				if look.Exact == nil {
 					look.Exact = map[string]string{}
 				}
 				look.Exact[path] = text
-			} else {
+			default:
 				look.Amount = value
 			}
 		}
@@ -155,10 +161,15 @@ create 100, 1s F 100, 2s F 101 | amount 100>101
 create 100, 1s W, 2s W 90 | amount 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
-create 100, 1s F 100 num=1, 2s F 100 | exact num (there)>(missing)
+create 100, 1s F 100 num=1, 2s F 100 num= | exact num (there)>(missing)
 create 100, 1s F num=1, 2s C num=2 |
-create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 |
+# a cancel says a value by another name than a read
+create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 at=9 |
+create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 at=8 | exact undo (acknowledged)>(now)
 create 100, 1s F num=1, 2s said C num=2, 3s C num=3 | exact num (acknowledged)>(now)
+# further values
+create 100, 1s F +a=1 +b=, 2s F +a=1 +b=2, 3s F +a=2 +b=, 4s F +a=2 +b=3 | other a (another)>(now), other b (another)>(now)
+create 100, 1s F +a=1 +b=1, 2s F +a=2 |
 # another merchant, and another backend, have other bills
 create 100, 1s F, 2s of other W |
 create 100, 1s F, 2s at old W |

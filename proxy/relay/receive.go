@@ -185,10 +185,9 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r.metrics.passage(a.Upstream, notice)
 	r.Wake()
 	if r.saw != nil && c.Bill != "" && c.Says != "" {
-		err := r.saw(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, ledger.Event{
-			Call: ledger.Call{At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant},
-			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
-		})
+		err := r.saw(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, ledger.Call{
+			At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant,
+		}, in.s.config.Table, c.Says, notice.Facts(body))
 		if err != nil {
 			r.storeLog.Error("the ledger cannot record what a callback shows of a bill", "error", err.Error())
 		}

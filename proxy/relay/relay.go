@@ -48,8 +48,13 @@ type Options struct {
 	UserAgent  string                // towards partners
 	Now        func() time.Time      // if nil, time.Now
 	// Saw records in the ledger what a callback shows of a bill; nil without a rollout.
-	Saw func(context.Context, ledger.Bill, ledger.Event) error
+	Saw Saw
 }
+
+// Saw records what the fields of a callback show of a bill, in a state with a meaning of the table.
+type Saw func(
+	ctx context.Context, known ledger.Bill, c ledger.Call, t *translate.Table, means string, facts []translate.Fact,
+) error
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
 type Relay struct {
@@ -59,7 +64,7 @@ type Relay struct {
 	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
 	now       func() time.Time
-	saw       func(context.Context, ledger.Bill, ledger.Event) error // see Options
+	saw       Saw // see Options
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due

@@ -11,6 +11,8 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
+	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // ResultTexts are the results of reads, as the store has them.
@@ -140,9 +142,12 @@ func (r *Router) contradicted(
 	return bill, found, err
 }
 
-// Saw applies an event that shows a bill, for a callback.
-func (r *Router) Saw(ctx context.Context, known ledger.Bill, e ledger.Event) error {
-	_, err := r.apply(ctx, known, e)
+// Saw records what the fields of a callback show of a bill, in a state with a meaning of the table.
+func (r *Router) Saw(
+	ctx context.Context, known ledger.Bill, c ledger.Call, t *translate.Table, means string, facts []translate.Fact,
+) error {
+	shows := Shows(t, billing.Moves(t), means, facts, false)
+	_, err := r.apply(ctx, known, ledger.Event{Call: c, What: ledger.Told{Shows: shows}})
 	if errors.Is(err, store.ErrBill) {
 		return nil
 	}

@@ -104,7 +104,7 @@ type End struct {
 
 	Succeeded   bool
 	Creates     bool      // it creates a bill
-	Mismatched  []string  // fields of the reply with another than their documented type
+	Mismatched  []string  // fields of the reply that are missing, or have another than their documented type
 	Unsupported [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 

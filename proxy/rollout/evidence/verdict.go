@@ -296,7 +296,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 		against = append(against, compared(Say("more_failures"), failed))
 	}
 	for _, field := range b.Mismatched {
-		if more(field.Times) {
+		// Some values are always missing of some bills: their rate changes.
+		if t := field.Times; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
 			open = append(open, compared(Say("other_type", field.Of), field.Times))
 		}
 	}
