@@ -37,6 +37,8 @@ type lie struct {
 	state  string // true one of the bills that it is told of; "" for any
 	once   bool   // of each bill it is told first, and not again
 	turns  bool   // and every second time
+	later  bool   // two minutes after a payment and later: before, a copy of the data may be behind
+	again  bool   // of a bill that was read before
 	undone bool   // the write is acknowledged, and the backend does nothing
 	tell   func(r *said)
 }
@@ -99,6 +101,8 @@ func put(pairs ...string) func(r *said) {
 	}
 }
 
+var unpaid = put("apprState", "W", "apprPrice", "", "apprNum", "", "apprDt", "0")
+
 // further are values of a payment that are not exact.
 var further = put("apprMonthly", "12", "catId", "9999999999", "apprIssuer", "국민카드", "apprIssuerCd", "99")
 
@@ -108,10 +112,11 @@ var lies = map[string]lie{
 	"number":         {op: "read", state: "F", tell: wrong("apprNum")},
 	"time":           {op: "read", state: "F", tell: wrong("apprDt", "apprOriginDt")},
 	"number missing": {op: "read", state: "F", tell: put("apprNum", "")},
-	"unpaid as paid": {op: "read", state: "W", once: true, tell: func(r *said) {
+	"unpaid as paid": {op: "read", state: "W", once: true, again: true, tell: func(r *said) {
 		put("apprState", "F", "apprPrice", "30000", "apprNum", "30000000", "apprDt", "20261129120000")(r)
 	}},
-	"paid as unpaid":       {op: "read", state: "F", tell: put("apprState", "W", "apprPrice", "", "apprNum", "", "apprDt", "0")},
+	"paid as unpaid":       {op: "read", state: "F", later: true, tell: unpaid},
+	"just paid, as unpaid": {op: "read", state: "F", tell: unpaid},
 	"paid as cancelled":    {op: "read", state: "F", tell: put("apprState", "C")},
 	"cancel not done":      {op: "cancel", state: "F", undone: true},
 	"destroy not done":     {op: "destroy", state: "W", undone: true},
@@ -146,48 +151,52 @@ type liar struct {
 	also bool               // callbacks lie, too
 	told func(nth int) bool // of the occasions for the lie; nil for none
 	rng  *rand.Rand
+	now  func() time.Time
 
 	mu        sync.Mutex
-	occasions map[string]int  // for each lie
-	lies      int             // that it has told
-	of        map[string]bool // bills of which it has lied
-	reads     map[string]int  // by bill
+	occasions map[string]int // for each lie
+	lies      int            // that it has told
+	of        map[string]int // for each bill of which it has lied, its reads by then
+	reads     map[string]int // by bill
 }
 
 // occasion reports whether a lie can be told in the reply to a call.
-func (l *lie) occasion(op, state string) bool {
-	return (l.op == "" || l.op == op) && (l.state == "" || l.state == state) && (op != "create" || state == "")
+func (l *lie) occasion(op string, of sandbox.Bill, reads int, now time.Time) bool {
+	return (l.op == "" || l.op == op) && (l.state == "" || l.state == of.State) && (op != "create" || of.State == "") &&
+		!(l.again && reads == 0) && !(l.later && now.Sub(of.Approval.At) < 2*time.Minute)
 }
 
-// lies counts an occasion, and reports whether the backend lies.
-func (b *liar) lying(op, id, state string) (lying bool) {
+// lying counts an occasion, and reports whether the backend lies.
+func (b *liar) lying(op, id string, of sandbox.Bill) (lying bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, l := range lies {
-		if l.occasion(op, state) {
+		if l.occasion(op, of, b.reads[id], b.now()) {
 			b.occasions[name]++
 		}
 	}
-	if b.lie != nil && b.lie.occasion(op, state) && !(b.lie.once && b.of[id]) {
-		b.occasions["this"]++
-		lying = b.told(b.occasions["this"] - 1)
-	}
 	if op == "read" {
-		b.reads[id]++
+		defer func() { b.reads[id]++ }()
 	}
-	if lying {
+	if _, had := b.of[id]; b.lie == nil || had && b.lie.once || !b.lie.occasion(op, of, b.reads[id], b.now()) {
+		return false
+	}
+	b.occasions["this"]++
+	if lying = b.told(b.occasions["this"] - 1); lying {
 		b.lies++
-		b.of[id] = true
+		b.of[id] = b.reads[id] + 1
 	}
 	return lying
 }
 
-// looks are the numbers of reads of each bill of which the backend has lied.
-func (b *liar) looks() (n []int) {
-	for id := range b.of {
-		n = append(n, b.reads[id])
+// seen reports whether a bill of which the backend has lied was read again, or not only read.
+func (b *liar) seen() bool {
+	for id, reads := range b.of {
+		if bill, _ := b.Bill(demoKey, id); b.reads[id] > reads || b.lie.op != "read" || bill.State != b.lie.state {
+			return true
+		}
 	}
-	return n
+	return false
 }
 
 func (b *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -205,7 +214,7 @@ func (b *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, _ := of[inForm(b.form, "billId", "bill_id")].(string)
 	bill, _ := b.Bill(demoKey, id) // else without a state
-	lying, answer := b.lying(op, id, bill.State), httptest.NewRecorder()
+	lying, answer := b.lying(op, id, bill), httptest.NewRecorder()
 	if lying && b.lie.undone {
 		_, _ = io.WriteString(answer, b.acknowledgement(asked, of))
 	} else {
@@ -266,7 +275,7 @@ func (w *washing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b := w.fresh; b.also {
 		m := fields(w.t, string(body))
 		s := &said{b.form, 200, http.Header{}, m, m}
-		if state, _ := m[s.name("apprState")].(string); b.lie.occasion("read", state) { // not of a callback in the other form
+		if state, _ := m[s.name("apprState")].(string); state == b.lie.state { // not of a callback in the other form
 			b.lie.tell(s)
 			body = []byte(encode(m))
 		}
@@ -286,7 +295,7 @@ func newWashing(t *testing.T, seed uint64, old, fresh, more string) *washing {
 		w.client = fresh
 	}
 	backend := func(form string) (*liar, string) {
-		b := &liar{t: t, form: form, rng: rand.New(rand.NewPCG(seed, 200)), occasions: map[string]int{}, of: map[string]bool{}, reads: map[string]int{}}
+		b := &liar{t: t, form: form, rng: rand.New(rand.NewPCG(seed, 200)), now: w.now, occasions: map[string]int{}, of: map[string]int{}, reads: map[string]int{}}
 		b.Service = newService(func(o *sandbox.Options) { o.Clock, o.Transport = w.now, w })
 		server := httptest.NewServer(b)
 		t.Cleanup(func() { server.Close(); _ = b.Close() })
@@ -469,6 +478,7 @@ time                 | stopped | drained | stopped | as number
 number missing       | stopped | stopped | stopped
 unpaid as paid       | stopped |         | stopped
 paid as unpaid       | stopped | stopped | stopped
+just paid, as unpaid | stopped | stopped |         | the first two minutes a copy of the data may be behind: what a second look does not show is counted
 paid as cancelled    | stopped | stopped | stopped
 cancel not done      | stopped |         | stopped
 destroy not done     | stopped |         | stopped
@@ -512,7 +522,7 @@ func TestRareLies(t *testing.T) {
 					if pair[1] == "legacy" && row[0] == "HTTP 201" {
 						want = "stopped"
 					}
-					runs, of, ended, told := 3, 0, 0, []int{}
+					runs, of, ended, unseen, told := 3, 0, 0, 0, []int{}
 					if column == 2 {
 						runs, of = 20, w.fresh.occasions[row[0]]
 					}
@@ -524,16 +534,20 @@ func TestRareLies(t *testing.T) {
 							w, drained := wash(t, row[0], seed+1, pair, column == 1, of, 60, "")
 							equal(t, w.fresh.lies > 0, true, "lies")
 							told = append(told, w.fresh.lies)
+							if drained && !w.fresh.seen() {
+								unseen++
+								return
+							}
 							if drained {
 								ended++
-								t.Logf("seed %d: drained; looks at the bills of the lies: %v", seed+1, w.fresh.looks())
 							}
 							if want != "" {
 								equal(t, drained, want == "drained", "seed", seed+1, w.why)
 							}
 						})
 					}
-					t.Logf("| %s | %s | %s | %d of %d drained | lies told: %v", pair[1], row[0], []string{"each reply", "callbacks too", "1 of 200"}[column], ended, runs, told)
+					t.Logf("| %s | %s | %s | %d of %d drained, and %d in which nobody looked again | lies told: %v", pair[1], row[0],
+						[]string{"each reply", "callbacks too", "1 of 200"}[column], ended, runs-unseen, unseen, told)
 				}
 			})
 		}

@@ -70,9 +70,12 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 		found = b.doubt(Contradiction{Call: c, Kind: State, Before: was.Means, Now: s.Means})
 	default:
 		against(State, "", was.Means, s.Means)
-		b.Seen, b.Doubt = Sight{s.Means, c}, nil
+		b.Seen, b.Said, b.Doubt = Sight{s.Means, c}, Sight{}, nil
 	}
 	switch said := b.Said; {
+	case said.Means == "" && was.Means != "" && len(s.Moves[s.Means]) == 1 && b.Seen == (Sight{s.Means, c}):
+		b.Said = b.Seen // it ended, and nobody is known to have asked for that: another look must show it, too
+		b.plan(c.At.Add(secondLook))
 	case said.Means == "" || c.At.Before(said.At):
 	case s.Moves.reaches(said.Means, s.Means):
 		b.Said = Sight{}
