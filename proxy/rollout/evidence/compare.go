@@ -66,7 +66,6 @@ type Comparison struct {
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
 	ReadBack    bool         // of a bill with its create, or with what was seen of it
-	Bulk        bool         // by Shadow.Compare
 	States      bool         // the answers have the state of the bill
 	Paid        bool         // the bill is paid
 	Request     string       // the id of the call

@@ -40,7 +40,6 @@ type Tally struct {
 	NotThere int `json:"not_there"`
 	Moved    int `json:"moved"`
 	Unclear  int `json:"unclear"`
-	Bulk     int `json:"bulk,omitempty"` // of those that count, by billbridge rollout compare
 }
 
 // A Field is the count of one field that differs, with its first example. The values are masked unless the field is
@@ -152,7 +151,6 @@ func (n *Count) merge(more Count) {
 	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
-	n.Bulk += more.Bulk
 	for _, hash := range more.Bills.Least {
 		n.Bills.addHash(hash)
 	}

@@ -217,10 +217,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		if n.Compared++; c.Bulk {
-			n.Bulk++
-		}
-		if c.Bill != "" {
+		if n.Compared++; c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}
 		if n.States = n.States || c.States; c.Paid && c.Bill != "" {

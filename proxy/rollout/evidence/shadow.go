@@ -118,7 +118,7 @@ func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison
 	s.mu.Unlock()
 	result := s.compare(ctx, c, most, ignore)
 	if ctx.Err() == nil && s.counts.Table() == table {
-		result.Request, result.At, result.Bulk = c.ID, c.At, true
+		result.Request, result.At = c.ID, c.At
 		s.done.WithLabelValues(string(result.Class)).Inc()
 		s.counts.Add(c.Partner, c.Operation.Name, result)
 	}
