@@ -42,7 +42,7 @@ type Tally struct {
 	Unclear  int `json:"unclear"`
 }
 
-// A Field is the count of one field that differs, with its first example. The values are masked unless the field is
+// A Field is the count of one field that differs, with its first example. The values are hidden unless the field is
 // public by the table. For a bill that was read back, Old is the value in its create.
 type Field struct {
 	Kind    Kind      `json:"kind"`

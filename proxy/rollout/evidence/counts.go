@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/translate/billing"
 )
 
 // The limits of Counts, so that partners cannot make them grow. What exceeds them is lost, and the losses are counted.
@@ -237,7 +238,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 		n.Differed++
 		for _, d := range c.Differences {
 			n.field(d.Path, Field{
-				d.Kind, 1, d.First, d.Second, printable(c.Bill, unchanged),
+				d.Kind, 1, d.First, d.Second, billing.MaskBill(c.Bill),
 				c.Request, c.At.UTC().Truncate(time.Millisecond),
 			})
 		}

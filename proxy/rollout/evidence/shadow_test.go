@@ -357,7 +357,7 @@ func TestExamplesNameBackendBillAndCall(t *testing.T) {
 	}
 	want := map[string]evidence.Field{
 		"apprPrice":  {Kind: evidence.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
-		"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "aaa", New: "a", Bill: "1", Request: "call-1", At: at},
+		"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "•••", New: "•••", Bill: "1", Request: "call-1", At: at},
 	}
 	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
