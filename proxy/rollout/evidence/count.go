@@ -11,6 +11,7 @@ import (
 type Count struct {
 	Partner   partner.ID `json:"partner"` // full
 	Operation string     `json:"operation"`
+	Version   string     `json:"-"` // of the operation, by the table
 	Since     time.Time  `json:"since"`
 	Last      time.Time  `json:"-"` // when the store got the last of it: seconds after a call of the partner
 
