@@ -38,7 +38,7 @@ type lie struct {
 	once   bool   // of each bill it is told first, and not again
 	turns  bool   // and every second time
 	later  bool   // two minutes after a payment and later: before, a copy of the data may be behind
-	again  bool   // of a bill that was read before
+	again  int    // of a bill that was read so often before
 	undone bool   // the write is acknowledged, and the backend does nothing
 	tell   func(r *said)
 }
@@ -112,7 +112,7 @@ var lies = map[string]lie{
 	"number":         {op: "read", state: "F", tell: wrong("apprNum")},
 	"time":           {op: "read", state: "F", tell: wrong("apprDt", "apprOriginDt")},
 	"number missing": {op: "read", state: "F", tell: put("apprNum", "")},
-	"unpaid as paid": {op: "read", state: "W", once: true, again: true, tell: func(r *said) {
+	"unpaid as paid": {op: "read", state: "W", once: true, again: 1, tell: func(r *said) {
 		put("apprState", "F", "apprPrice", "30000", "apprNum", "30000000", "apprDt", "20261129120000")(r)
 	}},
 	"paid as unpaid":       {op: "read", state: "F", later: true, tell: unpaid},
@@ -163,7 +163,7 @@ type liar struct {
 // occasion reports whether a lie can be told in the reply to a call.
 func (l *lie) occasion(op string, of sandbox.Bill, reads int, now time.Time) bool {
 	return (l.op == "" || l.op == op) && (l.state == "" || l.state == of.State) && (op != "create" || of.State == "") &&
-		!(l.again && reads == 0) && !(l.later && now.Sub(of.Approval.At) < 2*time.Minute)
+		reads >= l.again && !(l.later && now.Sub(of.Approval.At) < 2*time.Minute)
 }
 
 // lying counts an occasion, and reports whether the backend lies.
@@ -454,8 +454,11 @@ func (w *washing) run(bills int) (drained bool) {
 // an occasion, or if of is not 0 in one of 200, and in one for certain: of is how many occasions an honest backend has.
 func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of, bills int, more string) (w *washing, drained bool) {
 	w = newWashing(t, seed, pair[0], pair[1], more)
-	tell := map[int]bool{w.rng.IntN(of*9/10 + 1): true}
+	tell := map[int]bool{w.rng.IntN(of*6/10 + 1): true}
 	l, lies := lies[name]
+	if l.again > 0 && of > 0 { // a rare lie may be told when the bill is read back, which is no look of the ledger
+		l.again = 2
+	}
 	if w.fresh.also = also; lies {
 		w.fresh.lie = &l
 	}
@@ -532,13 +535,12 @@ func TestRareLies(t *testing.T) {
 					for seed := range uint64(runs) {
 						t.Run("", func(t *testing.T) {
 							w, drained := wash(t, row[0], seed+1, pair, column == 1, of, 60, "")
-							equal(t, w.fresh.lies > 0, true, "lies")
 							told = append(told, w.fresh.lies)
-							if drained && !w.fresh.seen() {
+							switch {
+							case w.fresh.lies == 0 || drained && !w.fresh.seen():
 								unseen++
 								return
-							}
-							if drained {
+							case drained:
 								ended++
 							}
 							if want != "" {
@@ -546,7 +548,7 @@ func TestRareLies(t *testing.T) {
 							}
 						})
 					}
-					t.Logf("| %s | %s | %s | %d of %d drained, and %d in which nobody looked again | lies told: %v", pair[1], row[0],
+					t.Logf("| %s | %s | %s | %d of %d drained, and %d in which no lie was told, or nobody looked again | lies told: %v", pair[1], row[0],
 						[]string{"each reply", "callbacks too", "1 of 200"}[column], ended, runs-unseen, unseen, told)
 				}
 			})
