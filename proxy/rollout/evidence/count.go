@@ -30,8 +30,6 @@ type Count struct {
 	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
-
-	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 }
 
 // A Tally has the numbers of comparisons, by what they showed.
@@ -165,5 +163,4 @@ func (n *Count) merge(more Count) {
 	for backend := range n.Backends {
 		n.Backends[backend].merge(more.Backends[backend])
 	}
-	n.Recent.merge(more.Recent)
 }

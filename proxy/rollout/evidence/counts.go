@@ -259,11 +259,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		return
 	}
 	n.Creates = n.Creates || end.Creates
-	if end.Creates && end.Succeeded {
-		created := [2]int{}
-		created[backend] = 1
-		n.Recent.add(slotOf(t.now()), created)
-	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call
 		at.Number++
