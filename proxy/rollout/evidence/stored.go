@@ -178,39 +178,42 @@ func MergeStored(have, more []byte) ([]byte, error) {
 
 // Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of
 // other replicas may be missing.
-func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
+func (t *Stored) Of(ctx context.Context, id partner.ID) (Snapshot, error) {
 	if t.store == nil {
-		return t.unstored(store.AllPartners.Of(partner)), nil
+		s := t.Snapshot()
+		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return id != "" && n.Partner != id })
+		return s, nil
 	}
 	soon, cancel := context.WithTimeout(ctx, flushWithin) // somebody waits for it
 	defer cancel()
 	if err := t.Flush(soon); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) {
-		return t.store.CountsIn(ctx, version, store.AllPartners.Of(partner))
-	})
+	if id == "" {
+		return t.inUse(ctx, nil)
+	}
+	return t.inUse(ctx, []partner.ID{id})
 }
 
-// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy partners a flush takes seconds at a slow store, and a wave makes no step without it.
+// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy
+// partners a flush takes seconds at a slow store, and a wave makes no step without it.
 func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) {
-		if ids == nil {
-			return t.store.CountsIn(ctx, version, store.AllPartners)
-		}
-		return t.store.CountsOf(ctx, version, ids)
-	})
+	return t.inUse(ctx, ids)
 }
 
 // inUse reads the counts of each operation of the table in use, by its version.
-func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snapshot, error) {
+func (t *Stored) inUse(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	var rows []store.Counts
 	table, versions := t.inUseNow()
 	for _, version := range versions {
-		some, err := read(version)
+		read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) }
+		if ids == nil {
+			read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, version, store.AllPartners) }
+		}
+		some, err := read()
 		if err != nil {
 			return Snapshot{}, err
 		}
@@ -223,13 +226,6 @@ func (t *Stored) inUseNow() (table string, versions []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.table, slices.Collect(maps.Values(t.versions))
-}
-
-// unstored returns what this replica counted of the partners of a range and has not stored yet.
-func (t *Stored) unstored(in store.Range) Snapshot {
-	s := t.Snapshot()
-	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return !in.Has(n.Partner) })
-	return s
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
