@@ -399,10 +399,12 @@ func (w *washing) traffic(n int) {
 			w.send("read", id)
 		}
 	}
-	w.day()
-	for _, id := range ids {
-		if chance(40) {
-			w.send("read", id)
+	for range 2 {
+		w.day()
+		for _, id := range ids {
+			if chance(40) {
+				w.send("read", id)
+			}
 		}
 	}
 	w.day()
@@ -454,11 +456,11 @@ func (w *washing) run(bills int) (drained bool) {
 // an occasion, or if of is not 0 in one of 200, and in one for certain: of is how many occasions an honest backend has.
 func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of, bills int, more string) (w *washing, drained bool) {
 	w = newWashing(t, seed, pair[0], pair[1], more)
-	tell := map[int]bool{w.rng.IntN(of*6/10 + 1): true}
 	l, lies := lies[name]
 	if l.again > 0 && of > 0 { // a rare lie may be told when the bill is read back, which is no look of the ledger
-		l.again = 2
+		l.again, of = 2, of/10
 	}
+	tell := map[int]bool{w.rng.IntN(of*6/10 + 1): true}
 	if w.fresh.also = also; lies {
 		w.fresh.lie = &l
 	}
@@ -466,7 +468,7 @@ func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of,
 		if of == 0 {
 			return !l.turns || nth%2 == 0
 		}
-		return tell[nth] || w.fresh.rng.IntN(200) == 0
+		return tell[nth] || w.fresh.rng.IntN(200) == 0 // one for certain
 	}
 	drained = w.run(bills)
 	return w, drained
