@@ -130,8 +130,8 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	return found, probeReply{status: call.Status(), code: code, body: translated}
 }
 
-// shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has no
-// amount.
+// shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
+// no amount.
 func (s *state) shows(call *translate.Call, means string) ledger.Shows {
 	done := means != "" && !billing.NeverPaid(s.config.Table, means)
 	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {

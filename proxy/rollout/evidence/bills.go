@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Bills count distinct bills, up to maxHashes, by their smallest hashes. Two of them can be merged, and are then the same
-// as one that has seen all bills.
+// Bills count distinct bills, up to maxHashes, by their smallest hashes. Two of them can be merged, and are then the
+// same as one that has seen all bills.
 type Bills struct {
 	Least []uint64 `json:"least"` // ascending
 }

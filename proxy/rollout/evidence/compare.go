@@ -274,8 +274,8 @@ func maskCode(code string, known, keys []string) string {
 	return example(translate.Fact{Text: code, JSON: code, Role: codePath, Public: true}, keys...)
 }
 
-// legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone or
-// a card into a report.
+// legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone
+// or a card into a report.
 func legible(f translate.Fact) string {
 	if f.Public && f.Paired || billing.Legible(f.Role, f.Public, f.Text) {
 		return f.Text
