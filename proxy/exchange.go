@@ -70,6 +70,7 @@ type forwarded struct {
 	status  int                 // of the reply, which is not always that of the answer; 0 without one
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	state   bool                // the reply has a state of the bill
+	lacks   []string            // paths of values that every such reply should have and this one does not
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none

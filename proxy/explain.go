@@ -130,28 +130,14 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	return found, probeReply{status: call.Status(), code: code, body: translated}
 }
 
-// shows is what the reply of a call shows of a bill in a state with a meaning that can be compared with what is known of it. A bill that can still
-// be paid has no values that must not change, and often no amount.
+// shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
+// no amount.
 func (s *state) shows(call *translate.Call, means string) ledger.Shows {
-	shows := ledger.Shows{Means: means, Moves: s.moves, Paid: billing.Paid(s.config.Table, means)}
-	done := !billing.NeverPaid(s.config.Table, shows.Means) && shows.Means != ""
+	done := means != "" && !billing.NeverPaid(s.config.Table, means)
 	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {
-		return shows
+		return ledger.Shows{Means: means, Moves: s.moves}
 	}
-	shows.Whole = done && call.Operation() == s.readOperation
-	for _, f := range call.Facts(false) {
-		switch {
-		case f.Empty || f.NoValue || f.MaybeNoValue || f.Secret:
-		case f.Role == billing.Amount:
-			shows.Amount = f.Text
-		case f.Exact && done && f.Role != billing.State:
-			if shows.Exact == nil {
-				shows.Exact = map[string]string{}
-			}
-			shows.Exact[f.Path] = f.Text
-		}
-	}
-	return shows
+	return rollout.Shows(s.config.Table, s.moves, means, call.Facts(false), call.Operation() == s.readOperation)
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller

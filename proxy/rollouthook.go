@@ -196,6 +196,9 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := says == billing.Done; {
+	case succeeded && operation.HasRole(translate.Reply, billing.Link) && x.call.ReplyValue(billing.Link) == "":
+		x.sent.lacks = []string{operation.PathOf(translate.Reply, billing.Link, operation.Table().Forms()[0])}
+		return nil
 	case succeeded && operation == x.state.readOperation && x.sent.state:
 		shown = rollout.ReadResult{
 			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
@@ -203,7 +206,9 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 			Amount: x.call.ReplyValue(billing.Amount),
 		}
 		if x.to.route.Relevant(shown) {
-			shown.Shows = x.state.shows(x.call, x.call.ReplyMeaning(billing.State))
+			if shown.Shows = x.state.shows(x.call, x.call.ReplyMeaning(billing.State)); shown.Shows.Paid {
+				x.sent.lacks = shown.Shows.Lacks
+			}
 		}
 	case succeeded && set != "":
 		final := billing.Final(operation.Table(), setMeans)
@@ -235,6 +240,7 @@ func (x *exchange) countCall(succeeded bool) {
 		for _, field := range x.call.Report.Mismatched {
 			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
 		}
+		end.Mismatched = append(end.Mismatched, x.sent.lacks...)
 	}
 	backends := x.state.config.Rollout.Backends()
 	for i, name := range backends {

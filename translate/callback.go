@@ -34,7 +34,7 @@ type answer struct {
 
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
-	c.findStates()
+	c.findShown()
 	c.plans = make([][]*plan, len(c.operation.table.forms))
 	for from := range c.plans {
 		for to := range c.plans {
@@ -53,21 +53,21 @@ func (c *Callback) compile() {
 	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
 }
 
-// findStates finds the rows that a reply has with means, also in another object: what a state means says the reply.
-func (c *Callback) findStates() {
+// findShown finds the rows that a reply has, also in another object: what their values mean says the reply.
+func (c *Callback) findShown() {
 	same := func(r, shown *row) bool {
-		for f, path := range shown.Path {
+		for f, path := range shown.Path[:2] {
 			if path == "" || r.Path[f] != path && !strings.HasSuffix(r.Path[f], "."+path) {
 				return false
 			}
 		}
-		return shown.Means != nil
+		return shown.Means != nil || shown.exact
 	}
 	for _, r := range c.operation.rows[callbackMessage] {
 		for _, o := range c.operation.table.operations {
 			i := slices.IndexFunc(o.rows[Reply], func(shown *row) bool { return same(r, shown) })
 			if i >= 0 {
-				r.state = o.rows[Reply][i]
+				r.shown = o.rows[Reply][i]
 			}
 		}
 	}
@@ -186,6 +186,17 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	call.reportDropped(p, call.reply)
 	n.Report = call.Report
 	return dst, n, nil
+}
+
+// Facts returns the fields of a callback that the notice is about, as those of a reply; nil if it was not recognised.
+func (n Notice) Facts(src []byte) []Fact {
+	if n.Recognised != Translated && n.Recognised != InForm {
+		return nil
+	}
+	call := startCallback(n.plan)
+	call.scan(n.plan, src, call.reply)
+	call.success = true
+	return call.Facts(false)
 }
 
 var byteOrderMark = []byte("\ufeff")

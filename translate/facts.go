@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -59,9 +60,10 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.exact}
+		says := cmp.Or(r.shown, r.row)
+		f := Fact{Path: says.Path[0], Secret: r.secret, Exact: says.exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v)
-		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
+		f.Role, f.Public = says.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v)
 		if f.Empty || p.noValue(r, v, c.reply) {
 			f.NoValue, f.MaybeNoValue = true, false
@@ -70,7 +72,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			if r.each != nil {
 				f.JSON = c.listInFirstForm(p, slot, v)
 			} else {
-				f.JSON, f.Paired = c.translation.operation.translations[0][p.from].reply.fields[slot].inFirstForm(v)
+				f.JSON, f.Paired = r.first.inFirstForm(v)
 			}
 			f.Text = r.comparable(f.JSON)
 			if v.kind == composite {
@@ -122,7 +124,7 @@ func (c *Call) ComparableValue(role string) string {
 	}
 	p := c.translation.request
 	slot := p.roles[role]
-	json, _ := c.translation.operation.translations[p.from][0].request.fields[slot].inFirstForm(c.request[slot])
+	json, _ := p.fields[slot].first.inFirstForm(c.request[slot])
 	return p.fields[slot].comparable(json)
 }
 
@@ -131,9 +133,9 @@ func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
 	if p.from == 0 {
 		return strings.Clone(v.raw)
 	}
-	report, passed, toFirst := c.Report, c.passed, c.translation.operation.translations[0][p.from].reply
+	report, passed := c.Report, c.passed
 	c.passed = nil // the same fields, whoever the client is
-	out, _ := c.emitList(p, p.fields[slot], toFirst.fields[slot].each, v, nil)
+	out, _ := c.emitList(p, p.fields[slot], p.fields[slot].first.each, v, nil)
 	c.Report, c.passed = report, passed
 	return string(out)
 }

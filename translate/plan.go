@@ -46,8 +46,9 @@ type mapping struct {
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
 	rare      bool // the row has absent, or null in a pair, or is a list
 
-	state int   // slot of the row whose meaning NoValueWhile names, or -1
-	each  *plan // of a list: translates an item; nil for a field that is no list
+	first *mapping // the same row, to the first form
+	state int      // slot of the row whose meaning NoValueWhile names, or -1
+	each  *plan    // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
@@ -261,7 +262,12 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 	}
 	p.fields = t.mappings(rows, from, to)
 	result, p.out = newNode("", m), newNode("", m)
+	toFirst := p.fields
+	if to != 0 {
+		toFirst = t.mappings(rows, from, 0)
+	}
 	for slot, f := range p.fields {
+		f.first = toFirst[slot]
 		p.addField(result, f.source, slot)
 		p.addField(p.out, f.target, slot)
 		if f.Role != noRole && f.source != "" {
@@ -272,6 +278,9 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 		}
 		if f.items != nil {
 			f.each = t.itemPlan(m, f.items, from, to)
+			if to != 0 {
+				f.first.each = t.itemPlan(m, f.items, from, 0)
+			}
 		}
 	}
 	return p, result

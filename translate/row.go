@@ -61,7 +61,7 @@ type row struct {
 	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
 
 	list  bool   // a list of single values, or of anything
-	state *row   // of a callback: the row with means that a reply has for the same field; nil for none
+	shown *row   // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
 	items []*row // from Each: the rows of an item; nil for a row that is no list
 }
 
@@ -104,7 +104,7 @@ func (r *row) meaningOf(word string, from int) string {
 // misleads reports whether the other form would get a value with a meaning that this value does not have in its own
 // form: a word without a pair that is spelled like one of the other form.
 func (f *mapping) misleads(v value) bool {
-	says := cmp.Or(f.row.state, f.row)
+	says := cmp.Or(f.shown, f.row)
 	if says.Means == nil || v.countsAsAbsent() || v.kind == composite {
 		return false
 	}

@@ -54,7 +54,7 @@ type Bill struct {
 	Amount string            `json:"amount,omitzero"` // of its create; "" if it is not certain of which
 	Seen   Sight             `json:"seen,omitzero"`   // the furthest state that a look showed
 	Said   Sight             `json:"said,omitzero"`   // the state that a write was acknowledged to make, until a look
-	Exact  map[string]string `json:"exact,omitempty"` // what must not change: digests, by state and path
+	Exact  map[string]string `json:"exact,omitempty"` // what must not change: digests, by state and path; the others by state
 	Doubt  *Contradiction    `json:"doubt,omitempty"` // waits for a second look
 }
 

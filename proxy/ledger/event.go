@@ -103,9 +103,14 @@ type Shows struct {
 	Paid   bool              // it means that the bill is paid, and not cancelled
 	Moves  Moves             // of the table
 	Amount string            // as it can be compared; "" if it shows none
-	Exact  map[string]string // values that must not change, by path: those that the reply has
-	Whole  bool              // it has all of them that the bill has
+	Exact  map[string]string // values that must not change, by path: those that the message has
+	Whole  bool              // it has all that the bill has: it is a read. Only then the next two are set
+	Lacks  []string          // paths of such values that it does not have
+	Others []Value           // further values of a bill that is paid, in the order of the table
 }
+
+// A Value is a value of a bill; Text is "" if there is none.
+type Value struct{ Path, Text string }
 
 // Told is a callback that shows the bill. Unlike a look it resolves nothing: its sender is not known for certain.
 type Told struct{ Shows }

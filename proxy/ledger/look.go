@@ -34,6 +34,7 @@ const (
 	NotDone Kind = "not_done" // the write was acknowledged, and did nothing
 	Amount  Kind = "amount"   // another one than that of the create
 	Exact   Kind = "exact"    // a value that must not change
+	Other   Kind = "other"    // a further value: a few may
 )
 
 const (
@@ -69,9 +70,12 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 		found = b.doubt(Contradiction{Call: c, Kind: State, Before: was.Means, Now: s.Means})
 	default:
 		against(State, "", was.Means, s.Means)
-		b.Seen, b.Doubt = Sight{s.Means, c}, nil
+		b.Seen, b.Said, b.Doubt = Sight{s.Means, c}, Sight{}, nil
 	}
 	switch said := b.Said; {
+	case said.Means == "" && was.Means != "" && len(s.Moves[s.Means]) == 1 && b.Seen == (Sight{s.Means, c}):
+		b.Said = b.Seen // it ended, and nobody is known to have asked for that: another look must show it, too
+		b.plan(c.At.Add(secondLook))
 	case said.Means == "" || c.At.Before(said.At):
 	case s.Moves.reaches(said.Means, s.Means):
 		b.Said = Sight{}
@@ -110,32 +114,55 @@ func (b *Bill) doubt(d Contradiction) []Contradiction {
 }
 
 // exact compares the values that must not change while a bill is in a state. What an acknowledged write said counts for
-// the state that it made.
+// the state that it made. Of the others one text has all digests.
 func (b *Bill) exact(c Call, s Shows) (found []Contradiction) {
-	if b.Exact == nil && len(s.Exact) > 0 {
+	if b.Exact == nil && len(s.Exact)+len(s.Others) > 0 {
 		b.Exact = map[string]string{}
 	}
-	against := func(path, before, now string) {
-		found = append(found, Contradiction{Call: c, Kind: Exact, Path: path, Before: before, Now: now})
+	against := func(kind Kind, path, before, now string) {
+		found = append(found, Contradiction{Call: c, Kind: kind, Path: path, Before: before, Now: now})
 	}
-	all := s.Means + " "
+	all, shown := s.Means+" ", map[string]bool{}
 	for path, text := range s.Exact {
 		of, now := all+path, digest(text)
+		shown[now] = true
 		switch before, ok := b.Exact[of]; {
 		case !ok:
 			b.Exact[of] = now
 		case before != now:
-			against(path, "(another)", "(now)")
-		}
-		if said, ok := b.Exact["said "+of]; ok && said != now {
-			against(path, "(acknowledged)", "(now)")
+			against(Exact, path, "(another)", "(now)")
 		}
 	}
-	for of := range b.Exact {
-		path, same := strings.CutPrefix(of, all)
-		if _, ok := s.Exact[path]; s.Whole && same && !ok {
-			against(path, "(there)", "(missing)")
+	for of, said := range b.Exact { // no rule says by which name a read repeats a value of a cancel
+		if path, ok := strings.CutPrefix(of, "said "+all); ok && s.Whole && !shown[said] {
+			against(Exact, path, "(acknowledged)", "(now)")
 		}
+	}
+	for _, path := range s.Lacks {
+		if b.Exact[all+path] != "" {
+			against(Exact, path, "(there)", "(missing)")
+		}
+	}
+	const none = "----"
+	before, now := b.Exact[all], ""
+	for i, v := range s.Others {
+		was, is := none, none
+		if len(before) == len(none)*len(s.Others) {
+			was = before[i*len(none):][:len(none)]
+		}
+		if v.Text != "" {
+			is = digest(v.Text)[:len(none)]
+		}
+		switch {
+		case is == none:
+			is = was
+		case was != none && was != is:
+			against(Other, v.Path, "(another)", "(now)")
+		}
+		now += is
+	}
+	if now != "" {
+		b.Exact[all] = now
 	}
 	slices.SortFunc(found, func(a, b Contradiction) int { return strings.Compare(a.Path, b.Path) })
 	return found

@@ -24,8 +24,8 @@ var moves = ledger.Moves{
 	"W": {"W", "F", "C", "D"}, "F": {"F", "C"}, "C": {"C"}, "D": {"D"},
 }
 
-// looks is what a bill has seen in the events of a row: "create 100", or "0s F 100 num=1", with the time after the
-// create, the state, the amount and exact values. "said C" is an acknowledgement, "reuse" another create with the id.
+// looks is what a bill has seen in the events of a row: "create 100", or "0s F 100 num=1 +a=1", with the time after the
+// create, the state, the amount, exact values and further ones. "said C" is an acknowledgement, "reuse" another create with the id.
 func looks(t *testing.T, row string) string {
 	t.Helper()
 	b, all := ledger.Bill{ID: "b"}, []string{}
@@ -74,12 +74,18 @@ func looks(t *testing.T, row string) string {
 		look.Means, look.Read.State = words[0], words[0]
 		look.Final = look.Means == "C" || look.Means == "D"
 		for _, value := range words[1:] {
-			if path, text, exact := strings.Cut(value, "="); exact {
+			path, text, named := strings.Cut(value, "=")
+			switch further, is := strings.CutPrefix(path, "+"); {
+			case is:
+				look.Others = append(look.Others, ledger.Value{Path: further, Text: text})
+			case named && text == "":
+				look.Lacks = append(look.Lacks, path)
+			case named:
 				if look.Exact == nil {
 					look.Exact = map[string]string{}
 				}
 				look.Exact[path] = text
-			} else {
+			default:
 				look.Amount = value
 			}
 		}
@@ -126,7 +132,8 @@ func TestContradictions(t *testing.T) {
 	for row := range strings.SplitSeq(strings.TrimSpace(`
 # an honest bill
 create 100, 1s W, 2s W, 3s F 100 num=1, 4s F 100 num=1, 5s C 100 num=2, 6s C 100 num=2 |
-create 100, 1s W, 2s D |
+create 100, 1s W, 2s D | due 1m2s
+create 100, 1s W, 2s D, 1m2s D |
 create 100, 1s F 100, 2m F 100 |
 # paid, then unpaid: a copy may be behind, for two minutes after the first look, until a second look
 create 100, 1s F, 2s W | due 1m2s
@@ -137,10 +144,12 @@ create 100, 1s F, 2s W, 62s W, 70s W | state F>W
 create 100, 1s F, 3m W | state F>W
 create 100, 1s F, 3m W, 4m F | state F>W
 create 100, 1s C, 2s F | due 1m2s
+# an end that nobody asked for needs another look
+create 100, 1s F, 2s C, 1m2s F, 2m2s F, 4m F | state C>F
 # no move of the interface
-create 100, 1s F, 2s D | state F>D
+create 100, 1s F, 2s D | state F>D, due 1m2s
 create 100, 1s D, 2s F | state D>F
-create 100, 1s D, 2s C | state D>C
+create 100, 1s D, 2s C | state D>C, due 1m2s
 # a look that was sent before the state was seen says nothing
 create 100, 10s F, 5s W |
 # an acknowledged cancel or destroy
@@ -155,15 +164,20 @@ create 100, 1s F 100, 2s F 101 | amount 100>101
 create 100, 1s W, 2s W 90 | amount 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
-create 100, 1s F 100 num=1, 2s F 100 | exact num (there)>(missing)
-create 100, 1s F num=1, 2s C num=2 |
-create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 |
+create 100, 1s F 100 num=1, 2s F 100 num= | exact num (there)>(missing)
+create 100, 1s F num=1, 2s C num=2 | due 1m2s
+# a cancel says a value by another name than a read
+create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 at=9 |
+create 100, 1s F num=1, 2s said C num=2 undo=9, 3s C num=2 at=8 | exact undo (acknowledged)>(now)
 create 100, 1s F num=1, 2s said C num=2, 3s C num=3 | exact num (acknowledged)>(now)
+# further values
+create 100, 1s F +a=1 +b=, 2s F +a=1 +b=2, 3s F +a=2 +b=, 4s F +a=2 +b=3 | other a (another)>(now), other b (another)>(now)
+create 100, 1s F +a=1 +b=1, 2s F +a=2 |
 # another merchant, and another backend, have other bills
 create 100, 1s F, 2s of other W |
 create 100, 1s F, 2s at old W |
 # the id is used again
-create 100, 1s W, 2s D, begin, 3m W |
+create 100, 1s W, 2s D, begin, 3m W | due 1m2s
 create 100, 1s W, 2s D, create 200, 3s W, 4s F 200 |
 `), "\n") {
 		steps, want, is := strings.Cut(row, " |")

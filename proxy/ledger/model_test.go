@@ -47,6 +47,7 @@ func TestHonestBackendContradictsNothing(t *testing.T) {
 			s := ledger.Shows{Means: state, Moves: moves, Whole: true}
 			if state == "F" || state == "C" {
 				s.Amount, s.Exact = "100", map[string]string{"num": "number of " + state, "time": "time of " + state}
+				s.Others = []ledger.Value{{Path: "card", Text: "1"}}
 			}
 			return s
 		}
@@ -61,13 +62,15 @@ func TestHonestBackendContradictsNothing(t *testing.T) {
 				states, since = append(states, state), append(since, now)
 				if state == "C" || state == "D" || rapid.Bool().Draw(t, "by a callback") { // a write of the partner, or told
 					said := shows(state)
-					said.Whole = false
+					said.Whole, said.Others = false, nil
 					apply(now, ledger.Looked{Said: state != "F", Shows: said, Read: ledger.Reading{State: state}, Final: state != "F"})
 				}
 			},
 			"callback": func(t *rapid.T) { // again, or late
 				state := rapid.SampledFrom(states).Draw(t, "state")
-				apply(now, ledger.Told{Shows: ledger.Shows{Means: state, Moves: moves}})
+				told := shows(state)
+				told.Whole, told.Others = false, nil
+				apply(now, ledger.Told{Shows: told})
 			},
 			"look": func(t *rapid.T) {
 				copied, state := now.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "behind"))*time.Second), "W"

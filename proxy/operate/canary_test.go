@@ -86,25 +86,3 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 		}
 	}
 }
-
-// Counts of the last day stay, whatever the order of the merges: also with older counts, and with those of a clock that was a
-// year ahead.
-func TestRecentBillsSurviveAMerge(t *testing.T) {
-	t.Parallel()
-	counted := func(at time.Time) evidence.Snapshot {
-		counts := evidence.NewCounts("table", func() time.Time { return at })
-		counts.Ended(partner.Of("k"), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true})
-		return counts.Snapshot()
-	}
-	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
-	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
-		d := operatorInMemory(t, separate)
-		d.seen("k", time.Hour)
-		for _, i := range order {
-			all[i].Table = d.Router.Counts().Table()
-			must(t, d.Router.Counts().Merge(all[i]))
-		}
-		must(t, d.Router.Counts().Flush(t.Context()))
-		equal(t, answers[operate.PartnerList](d, "GET", "/rollout/partners").Partners[0].Traffic.Bills, 2, order)
-	}
-}

@@ -53,11 +53,11 @@ func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
 type Traffic struct {
 	Since *time.Time `json:"since,omitempty"` // since when the evidence is counted
 	Last  *time.Time `json:"last,omitempty"`  // the last call that was counted, to some seconds
-	Bills int        `json:"bills"`           // that were created in the last day
+	Bills int        `json:"bills"`           // that were created since then
 	AtNew int        `json:"at_new"`          // of these, at the new backend
 }
 
-// Share is the percentage of the new bills of the last day that the new backend got, -1 if there were none.
+// Share is the percentage of the new bills that the new backend got, -1 if there were none.
 func (t Traffic) Share() int {
 	if t.Bills == 0 {
 		return -1
@@ -65,17 +65,18 @@ func (t Traffic) Share() int {
 	return (200*t.AtNew + t.Bills) / (2 * t.Bills)
 }
 
-// add adds the counts of an operation.
-func (t *Traffic) add(n evidence.Count, now time.Time) {
+// add adds the counts of an operation, of which a code says that it succeeded.
+func (t *Traffic) add(n evidence.Count, success string) {
 	if t.Since == nil || n.Since.Before(*t.Since) {
 		t.Since = &n.Since
 	}
 	if t.Last == nil || n.Last.After(*t.Last) {
 		t.Last = known(n.Last)
 	}
-	bills := n.Recent.InLastDay(now)
-	t.Bills += bills[evidence.Old] + bills[evidence.New]
-	t.AtNew += bills[evidence.New]
+	if n.Creates {
+		t.AtNew += n.Backends[evidence.New].Codes[success]
+		t.Bills += n.Backends[evidence.Old].Codes[success] + n.Backends[evidence.New].Codes[success]
+	}
 }
 
 // byName orders partners: those with a name first.
@@ -140,7 +141,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	traffic := map[partner.ID]Traffic{}
 	for _, n := range counted.Counts {
 		t := traffic[n.Partner]
-		t.add(n, o.Now())
+		t.add(n, o.Rollout.Counts().Limits().Success)
 		traffic[n.Partner] = t
 	}
 	waves, err := o.Store.InWaves(ctx)

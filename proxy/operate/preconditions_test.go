@@ -164,7 +164,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
-	counted := d.Router.Counts().Drain().Counts[0]
+	counted := d.Router.Counts().Drain()[0]
 	data, err := json.Marshal(counted)
 	must(t, err)
 	works(t)(s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil))

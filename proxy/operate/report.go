@@ -23,10 +23,8 @@ type Report struct {
 	Partners   []PartnerStatus    `json:"partners"`
 	Uncounted  evidence.Note      `json:"uncounted,omitzero"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`           // each partner by its short hash
-	// comparisons that were not counted, over the limit of counts
-	Lost  int     `json:"lost"`
-	Calls int     `json:"calls"`          // that were counted, at both backends
-	Next  *Change `json:"next,omitempty"` // a preview of the next stage; of one partner, unless its stage is the last
+	Calls      int                `json:"calls"`              // that were counted, at both backends
+	Next       *Change            `json:"next,omitempty"`     // a preview of the next stage; of one partner, unless its stage is the last
 	// about these partners and about all, the oldest first
 	Decisions []Change `json:"decisions"`
 }
@@ -35,7 +33,7 @@ type Report struct {
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits,
-		Assumption: evidence.Assumption, Partners: list(partners), Verdicts: evidence.Verdicts(s, limits), Lost: s.Lost,
+		Assumption: evidence.Assumption, Partners: list(partners), Verdicts: evidence.Verdicts(s, limits),
 	}
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())

@@ -170,7 +170,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 			Call: ledger.Call{
 				At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant,
 			},
-			What: ledger.Told{Shows: ledger.Shows{Means: c.Says, Moves: billing.Moves(in.s.config.Table)}},
+			What: ledger.Told{Shows: r.shows(in.s.config.Table, c.Says, notice.Facts(body))},
 		})
 	} else {
 		got.Fresh, got.Ended, err = r.store.Accept(ctx, c, in.s.callbacks.Window)

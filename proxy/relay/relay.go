@@ -50,6 +50,8 @@ type Options struct {
 	Now        func() time.Time      // if nil, time.Now
 	// Contradicted gets what a callback shows against the ledger; nil without a rollout, which has none.
 	Contradicted func(ledger.Bill, []ledger.Contradiction)
+	// Shows returns what the fields of a callback show of a bill, in a state with a meaning of the table.
+	Shows func(t *translate.Table, means string, facts []translate.Fact) ledger.Shows
 }
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
@@ -60,6 +62,7 @@ type Relay struct {
 	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
 	now       func() time.Time
+	shows     func(*translate.Table, string, []translate.Fact) ledger.Shows // see Options
 	metrics   *metrics
 	current   atomic.Pointer[settings]
 	arrived   chan struct{} // holds one: a callback may be due
@@ -92,7 +95,7 @@ func New(c *config.Config, o Options) *Relay {
 		o.Now = time.Now
 	}
 	r := &Relay{
-		store: o.Store, log: o.Logger, userAgent: o.UserAgent, contradicted: o.Contradicted, now: o.Now,
+		store: o.Store, log: o.Logger, userAgent: o.UserAgent, contradicted: o.Contradicted, shows: o.Shows, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
 		claimWithin: claimWithin,

@@ -81,7 +81,7 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		}
 		if s.rollout != nil {
-			o.Contradicted = s.rollout.Contradicted
+			o.Contradicted, o.Shows = s.rollout.Contradicted, rollout.ShownByCallback
 		}
 		s.relay = relay.New(c, o)
 	}

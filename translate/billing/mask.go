@@ -125,17 +125,23 @@ func looksRight(f translate.ExplainedField, v gjson.Result) bool {
 	case v.Type != gjson.String || v.Raw != `"`+content+`"`: // a spelling with escapes could hide what is in it
 		return false
 	}
-	switch f.Role {
+	return Legible(f.Role, f.Public, content)
+}
+
+// Legible reports whether a value of a field with a role, which holds no personal data if it is public, looks like one
+// of such fields, so that it may be shown.
+func Legible(role string, public bool, content string) bool {
+	switch role {
 	case Bill:
 		return isBillID(content)
 	case Expiry:
 		return isTime(content, "2006-01-02", "20060102", "20060102150405")
 	case Amount:
-		return isNumber(content, longestAmount)
+		return isNumber(strings.Replace(content, ".", "", 1), longestAmount)
 	case "", "approval": // with as: digits: an amount or a date
-		return f.Public && (isNumber(content, longestAmount) || isTime(content, "20060102150405"))
+		return public && (isNumber(content, longestAmount) || isTime(content, "20060102150405"))
 	}
-	return f.Public && (isCode(content) || isNumber(content, longestCode))
+	return public && (isCode(content) || isNumber(content, longestCode))
 }
 
 // MaskBill returns the id of a bill as people may see it: hidden if it does not look like one, since a caller can

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Bills count distinct bills in bounded space (a k-minimum-values sketch): they keep the smallest hashes of the
-// bills. Below maxHashes bills the number is exact; above, it is estimated from the largest kept hash, with a
-// standard error of about 6 %. Two of them can be merged, and are then the same as one that has seen all bills.
+// Bills count distinct bills, up to maxHashes, by their smallest hashes. Two of them can be merged, and are then the
+// same as one that has seen all bills.
 type Bills struct {
 	Least []uint64 `json:"least"` // ascending
 }
@@ -21,18 +20,11 @@ func (b *Bills) add(bill string) {
 }
 
 func (b *Bills) addHash(hash uint64) {
-	at, known := slices.BinarySearch(b.Least, hash)
-	if known || at == maxHashes {
-		return
+	if at, known := slices.BinarySearch(b.Least, hash); !known && at < maxHashes {
+		b.Least = slices.Insert(b.Least, at, hash)
+		b.Least = b.Least[:min(len(b.Least), maxHashes)]
 	}
-	b.Least = slices.Insert(b.Least, at, hash)
-	b.Least = b.Least[:min(len(b.Least), maxHashes)]
 }
 
-// number is the number of distinct bills.
-func (b Bills) number() int {
-	if len(b.Least) < maxHashes {
-		return len(b.Least)
-	}
-	return int((maxHashes - 1) / (float64(b.Least[maxHashes-1]) / (1 << 64)))
-}
+// number is the number of distinct bills; maxHashes stands for any larger one.
+func (b Bills) number() int { return len(b.Least) }

@@ -97,7 +97,7 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 	}
 	counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true})
 	fails()
-	if s := counts.Drain(); len(s.Counts) != 2 {
+	if s := counts.Drain(); len(s) != 2 {
 		t.Errorf("%+v", s)
 	}
 	fails()

@@ -2,12 +2,9 @@ package evidence
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -52,7 +49,7 @@ const (
 // grave reports whether one such difference is enough for FAIL.
 func (k Kind) grave() bool { return k != InOther }
 
-// A Difference is one field in which two answers differ. The values are masked unless the field is public by the table.
+// A Difference is one field in which two answers differ. The values are hidden unless the field is public by the table.
 type Difference struct {
 	Path          string // in the first form of the table; codePath if the codes differ
 	Kind          Kind
@@ -66,7 +63,6 @@ type Comparison struct {
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
 	ReadBack    bool         // of a bill with its create, or with what was seen of it
-	Bulk        bool         // by Shadow.Compare
 	States      bool         // the answers have the state of the bill
 	Paid        bool         // the bill is paid
 	Request     string       // the id of the call
@@ -275,64 +271,14 @@ func maskCode(code string, known, keys []string) string {
 	if slices.Contains(known, code) {
 		return code
 	}
-	return example(translate.Fact{Text: code, JSON: code, Public: true}, keys...)
+	return example(translate.Fact{Text: code, JSON: code, Role: codePath, Public: true}, keys...)
 }
 
-// legible is the value of a public field if it looks like a value of such a field, else masked: a backend that fills
-// a wrong field must not put a name, a phone or a card into a report.
+// legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone
+// or a card into a report.
 func legible(f translate.Fact) string {
-	longest := 6 // digits: phones, cards and accounts have more
-	if f.Role == billing.Amount {
-		longest = 9 // a phone without its first 0 has ten
+	if f.Public && f.Paired || billing.Legible(f.Role, f.Public, f.Text) {
+		return f.Text
 	}
-	_, notMoment := time.Parse("20060102150405", f.Text)
-	if f.Public && (f.Paired || notMoment == nil || len(f.Text) <= 20 && publicCode.MatchString(f.Text) ||
-		len(f.Text) <= longest && publicNumber.MatchString(f.Text)) {
-		return printable(f.Text, unchanged)
-	}
-	return masked(f.Text)
-}
-
-var (
-	// A code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two letters, or a _
-	// or a digit.
-	publicCode = regexp.MustCompile(`^([A-Z]{1,2}|[A-Z]+[0-9_][A-Z0-9_]*)$`)
-	// An amount or a numeric code.
-	publicNumber = regexp.MustCompile(`^[0-9]+\.?[0-9]*$`)
-)
-
-// longestExample is the most characters of a value that are shown.
-const longestExample = 64
-
-// masked shows the shape of a value: digits become 9 and letters a. Other characters stay if they are ASCII, else
-// they become a question mark.
-func masked(text string) string {
-	return printable(text, func(c rune) rune {
-		switch {
-		case unicode.IsDigit(c):
-			return '9'
-		case unicode.IsLetter(c):
-			return 'a'
-		}
-		return c
-	})
-}
-
-func unchanged(c rune) rune { return c }
-
-// printable replaces each character, and makes the text short and ASCII.
-func printable(text string, replace func(rune) rune) string {
-	var out strings.Builder
-	n := 0
-	for _, c := range text {
-		if n++; n > longestExample {
-			out.WriteString("…")
-			break
-		}
-		if c = replace(c); c < ' ' || c >= utf8.RuneSelf || c == 0x7f {
-			c = '?'
-		}
-		out.WriteRune(c)
-	}
-	return out.String()
+	return billing.Hidden
 }

@@ -12,7 +12,7 @@ var contradictions = map[ledger.Kind]struct {
 	path string
 }{
 	ledger.State: {InState, "(state)"}, ledger.NotDone: {InState, "(state)"}, ledger.Amount: {InMoney, "(amount)"},
-	ledger.Exact: {InExact, ""},
+	ledger.Exact: {InExact, ""}, ledger.Other: {InOther, ""},
 }
 
 // Contradicts is what a backend showed of a bill against what it had shown or acknowledged before, or against the create.

@@ -11,6 +11,7 @@ import (
 type Count struct {
 	Partner   partner.ID `json:"partner"` // full
 	Operation string     `json:"operation"`
+	Version   string     `json:"-"` // of the operation, by the table
 	Since     time.Time  `json:"since"`
 	Last      time.Time  `json:"-"` // when the store got the last of it: seconds after a call of the partner
 
@@ -29,8 +30,6 @@ type Count struct {
 	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
-
-	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 }
 
 // A Tally has the numbers of comparisons, by what they showed.
@@ -40,10 +39,9 @@ type Tally struct {
 	NotThere int `json:"not_there"`
 	Moved    int `json:"moved"`
 	Unclear  int `json:"unclear"`
-	Bulk     int `json:"bulk,omitempty"` // of those that count, by billbridge rollout compare
 }
 
-// A Field is the count of one field that differs, with its first example. The values are masked unless the field is
+// A Field is the count of one field that differs, with its first example. The values are hidden unless the field is
 // public by the table. For a bill that was read back, Old is the value in its create.
 type Field struct {
 	Kind    Kind      `json:"kind"`
@@ -152,7 +150,6 @@ func (n *Count) merge(more Count) {
 	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
-	n.Bulk += more.Bulk
 	for _, hash := range more.Bills.Least {
 		n.Bills.addHash(hash)
 	}
@@ -166,5 +163,4 @@ func (n *Count) merge(more Count) {
 	for backend := range n.Backends {
 		n.Backends[backend].merge(more.Backends[backend])
 	}
-	n.Recent.merge(more.Recent)
 }

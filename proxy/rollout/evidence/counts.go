@@ -10,7 +10,6 @@ package evidence
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,35 +17,33 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/translate/billing"
 )
 
-// The limits of Counts, so that partners cannot make them grow. What exceeds them is lost, and the losses are counted.
+// The limits of Counts, so that partners cannot make them grow. What exceeds them is lost.
 const (
 	maxCounts = 4096    // partners and operations
 	maxKnown  = 1 << 16 // partners that are known to exist
 )
 
 // Counts are what was counted of calls and comparisons, by partner and operation, for the verdicts. Each replica has
-// its own in memory and merges snapshots of them into the store. They are safe for concurrent use.
+// its own in memory and merges them into the store. They are safe for concurrent use.
 type Counts struct {
 	now func() time.Time
 
-	mu     sync.Mutex
-	table  string // the version of the table in the comparisons
-	since  time.Time
-	all    countSet
-	lost   int                 // comparisons over the limit
-	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
+	mu       sync.Mutex
+	table    string            // the version of the table in the comparisons
+	versions map[string]string // of its operations, by their names
+	all      countSet
+	proved   map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, and
-// only the bills of examples.
+// A Snapshot is what was counted with a table. It contains no keys, and only the bills of examples.
 type Snapshot struct {
-	Table  string    `json:"table"`
-	Since  time.Time `json:"since"`
-	Counts []Count   `json:"counts"` // by partner, then operation
-	Lost   int       `json:"lost"`
-	Unread []Unread  `json:"-"` // in the same order: what there is of these is not all
+	Table  string
+	Since  time.Time
+	Counts []Count  // by partner, then operation
+	Unread []Unread // in the same order: what there is of these is not all
 }
 
 // An Unread is a count in the store that cannot be read.
@@ -66,20 +63,25 @@ func (s Snapshot) Missing(meant func(partner.ID) bool) error {
 	return nil
 }
 
-// A countSet has a count for each partner and operation.
+// A countSet has a count for each partner and version of an operation.
 type countSet map[place]*Count
 
 // A place is the key of a count.
 type place struct {
-	partner   partner.ID
-	operation string
+	partner            partner.ID
+	operation, version string
 }
+
+func (n Count) place() place { return place{n.Partner, n.Operation, n.Version} }
 
 // merge adds a count.
 func (t countSet) merge(more Count) {
-	at := place{more.Partner, more.Operation}
+	at := more.place()
 	if t[at] == nil {
-		t[at] = &Count{Partner: more.Partner, Operation: more.Operation, Since: more.Since, Fields: map[string]Field{}}
+		t[at] = &Count{
+			Partner: more.Partner, Operation: more.Operation, Version: more.Version, Since: more.Since,
+			Fields: map[string]Field{},
+		}
 	}
 	t[at].merge(more)
 }
@@ -104,34 +106,23 @@ type End struct {
 
 	Succeeded   bool
 	Creates     bool      // it creates a bill
-	Mismatched  []string  // fields of the reply with another than their documented type
+	Mismatched  []string  // fields of the reply that are missing, or have another than their documented type
 	Unsupported [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
 // NewCounts returns empty Counts for a version of the table.
 func NewCounts(table string, now func() time.Time) *Counts {
-	t := &Counts{now: now, proved: map[partner.ID]bool{}}
-	t.begin(table)
-	return t
-}
-
-func (t *Counts) begin(table string) {
-	t.table, t.since, t.all, t.lost = table, t.moment(), countSet{}, 0
+	return &Counts{now: now, table: table, all: countSet{}, proved: map[partner.ID]bool{}}
 }
 
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// Use starts the counts again if the version of the table has changed: counts with one version do not count for
-// another. It returns what was counted with the one before.
-func (t *Counts) Use(table string) (before Snapshot) {
+// use begins to count with a table: what was counted with another version of an operation does not count for it.
+func (t *Counts) use(table string, versions map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if table != t.table {
-		before = Snapshot{t.table, t.since, t.all.sorted(), t.lost, nil}
-		t.begin(table)
-	}
-	return before
+	t.table, t.versions = table, versions
 }
 
 // Table is the version of the table.
@@ -148,24 +139,43 @@ func (t *Counts) Forget(partner partner.ID) {
 	maps.DeleteFunc(t.all, func(at place, _ *Count) bool { return partner == "" || at.partner == partner })
 }
 
-// Snapshot returns a copy of what has been counted.
+// Snapshot returns a copy of what has been counted with the table in use.
 func (t *Counts) Snapshot() Snapshot {
+	counted := t.copied()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	copied := countSet{}
-	for _, n := range t.all {
-		copied.merge(*n)
-	}
-	return Snapshot{t.table, t.since, copied.sorted(), t.lost, nil}
+	counted = slices.DeleteFunc(counted, func(n Count) bool { return n.Version != t.versions[n.Operation] })
+	return t.snapshot(t.table, counted)
 }
 
-// Drain returns the counts and starts them again.
-func (t *Counts) Drain() Snapshot {
+// copied is a copy of all counts.
+func (t *Counts) copied() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Snapshot{t.table, t.since, t.all.sorted(), t.lost, nil}
-	t.begin(t.table)
-	return all
+	all := countSet{}
+	for _, n := range t.all {
+		all.merge(*n)
+	}
+	return all.sorted()
+}
+
+func (t *Counts) snapshot(table string, counted []Count) Snapshot {
+	s := Snapshot{Table: table, Since: t.moment(), Counts: counted}
+	for _, n := range counted {
+		if n.Since.Before(s.Since) {
+			s.Since = n.Since
+		}
+	}
+	return s
+}
+
+// Drain returns all counts and starts them again.
+func (t *Counts) Drain() []Count {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.all
+	t.all = countSet{}
+	return all.sorted()
 }
 
 // Know records that a partner exists, so that its calls count also without a success.
@@ -190,15 +200,11 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	if partner == "" || !succeeded && !t.proved[partner] {
 		return nil
 	}
-	at := place{partner, operation}
-	if t.all[at] == nil {
-		if len(t.all) >= maxCounts {
-			t.lost++
-			return nil
-		}
-		t.all.merge(Count{Partner: partner, Operation: operation, Since: t.moment()})
+	n := Count{Partner: partner, Operation: operation, Version: t.versions[operation], Since: t.moment()}
+	if t.all[n.place()] == nil && len(t.all) < maxCounts {
+		t.all.merge(n)
 	}
-	return t.all[at]
+	return t.all[n.place()]
 }
 
 // Add counts one comparison. Its first answer is the old backend's.
@@ -217,10 +223,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		if n.Compared++; c.Bulk {
-			n.Bulk++
-		}
-		if c.Bill != "" {
+		if n.Compared++; c.Bill != "" {
 			n.Bills.add(c.Bill)
 		}
 		if n.States = n.States || c.States; c.Paid && c.Bill != "" {
@@ -240,7 +243,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 		n.Differed++
 		for _, d := range c.Differences {
 			n.field(d.Path, Field{
-				d.Kind, 1, d.First, d.Second, printable(c.Bill, unchanged),
+				d.Kind, 1, d.First, d.Second, billing.MaskBill(c.Bill),
 				c.Request, c.At.UTC().Truncate(time.Millisecond),
 			})
 		}
@@ -256,11 +259,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		return
 	}
 	n.Creates = n.Creates || end.Creates
-	if end.Creates && end.Succeeded {
-		created := [2]int{}
-		created[backend] = 1
-		n.Recent.add(slotOf(t.now()), created)
-	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call
 		at.Number++
@@ -276,24 +274,14 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	}
 }
 
-// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its
-// comparisons. A snapshot of another version of the table is refused.
-func (t *Counts) Merge(s Snapshot) error {
+// Merge adds other counts. They may be merged only once, as nothing identifies their comparisons.
+func (t *Counts) Merge(counted []Count) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.Table != t.table {
-		return fmt.Errorf("counted by version %q of the table, not %q", s.Table, t.table)
-	}
-	if s.Since.Before(t.since) {
-		t.since = s.Since
-	}
-	t.lost += s.Lost
-	for _, more := range s.Counts {
-		if len(t.all) >= maxCounts && t.all[place{more.Partner, more.Operation}] == nil {
-			t.lost += more.Compared
-			continue
+	for _, more := range counted {
+		more.Version = cmp.Or(more.Version, t.versions[more.Operation])
+		if len(t.all) < maxCounts || t.all[more.place()] != nil {
+			t.all.merge(more)
 		}
-		t.all.merge(more)
 	}
-	return nil
 }

@@ -17,6 +17,3 @@ var (
 	CompareAnswers = compareAnswers
 	CompareCreated = compareCreated
 )
-
-// Number is how many bills are counted.
-func (b Bills) Number() int { return b.number() }

@@ -3,11 +3,9 @@ package evidence
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -43,9 +41,8 @@ type Shadow struct {
 
 // A Shadowed is a call that the old backend has answered, to be compared.
 type Shadowed struct {
-	ID string // of the call
-	// when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
-	At        time.Time
+	ID        string     // of the call
+	At        time.Time  // when it arrived
 	Partner   partner.ID // full
 	Operation *translate.Operation
 	First     Answer // Shadow.Offer copies its bytes
@@ -91,7 +88,7 @@ func (s *Shadow) Use(c config.Shadow) {
 func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Operation.Effect != translate.Read || !s.sampled(c.ID+" "+c.At.Format(time.RFC3339Nano)) {
+	if c.Operation.Effect != translate.Read || rand.Float64() >= float64(s.config.Rate) {
 		return false
 	}
 	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to
@@ -118,7 +115,7 @@ func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison
 	s.mu.Unlock()
 	result := s.compare(ctx, c, most, ignore)
 	if ctx.Err() == nil && s.counts.Table() == table {
-		result.Request, result.At, result.Bulk = c.ID, c.At, true
+		result.Request, result.At = c.ID, c.At
 		s.done.WithLabelValues(string(result.Class)).Inc()
 		s.counts.Add(c.Partner, c.Operation.Name, result)
 	}
@@ -214,13 +211,6 @@ func (s *Shadow) next() {
 	}
 }
 
-// sampled reports whether a call is sampled. For one id and rate the answer is the same on every replica, and a call
-// that is sampled at a rate is sampled at every higher rate.
-func (s *Shadow) sampled(id string) bool {
-	rate, sum := float64(s.config.Rate), sha256.Sum256([]byte(id))
-	return float64(binary.BigEndian.Uint64(sum[:8]))/math.MaxUint64 < rate || rate >= 1
-}
-
 // compare is one comparison from end to end.
 func (s *Shadow) compare(ctx context.Context, c Shadowed, most int64, ignore []string) Comparison {
 	other, err := c.Other(ctx, most)
@@ -243,13 +233,11 @@ func (s *Shadow) compare(ctx context.Context, c Shadowed, most int64, ignore []s
 // has not changed: a bill that was paid between the two answers is no difference.
 func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
 	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
-	switch {
-	case moved.Class == NoAnswer || still.Class == NoAnswer:
-		found.Class, found.Differences = NoAnswer, nil
-		return found
-	case moved.Class == NotThere || still.Class == NotThere:
-		found.Class, found.Differences = NotThere, nil
-		return found
+	for _, c := range []Comparison{moved, still} {
+		if c.Class != Same && c.Class != Differs {
+			found.Class, found.Differences = c.Class, nil
+			return found
+		}
 	}
 	in := func(c Comparison, path string) bool {
 		return slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Path == path })

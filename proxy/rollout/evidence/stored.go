@@ -24,13 +24,10 @@ import (
 type Stored struct {
 	*Counts // of this replica, not in the store yet
 	store   *store.Store
-	lost    atomic.Int64 // comparisons that were not counted, over the limit
 	limits  atomic.Pointer[Limits]
-	tables  sync.Map // by version of a table: the versions of its operations, by their names
 
 	leaving sync.Mutex // of the next
-	// what is being stored, and what was counted with earlier tables and is not stored yet, the oldest first
-	drained []Snapshot
+	drained []Count    // what is being stored
 
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
@@ -46,15 +43,11 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 
 // Use takes the table and the limits of a config.
 func (t *Stored) Use(c *config.Config) {
-	version := TableVersion(c)
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
 	}
-	t.tables.Store(version, versions)
-	t.leaving.Lock()
-	t.put(t.Counts.Use(version))
-	t.leaving.Unlock()
+	t.use(TableVersion(c), versions)
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
@@ -116,75 +109,34 @@ func (t *Stored) Flush(ctx context.Context) error {
 	}
 }
 
-// put adds counts that are to be stored. The caller holds leaving.
-func (t *Stored) put(counted Snapshot) {
-	t.lost.Add(int64(counted.Lost))
-	counted.Lost = 0
-	if t.store != nil && len(counted.Counts) > 0 {
-		t.drained = append(t.drained, counted)
-	}
-}
-
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) error {
 	t.leaving.Lock()
-	t.put(t.Drain())
+	t.drained = t.Drain()
+	left := slices.Clone(t.drained)
 	t.leaving.Unlock()
-	for {
-		counted, more := t.first()
-		if !more {
-			return nil
-		}
-		left, err := t.addAll(ctx, counted)
-		if t.end(left, err); err != nil {
-			return err
-		}
-	}
-}
-
-// first returns the counts that are to be stored first. They stay in drained until end.
-func (t *Stored) first() (counted Snapshot, more bool) {
-	t.leaving.Lock()
-	defer t.leaving.Unlock()
-	if len(t.drained) == 0 {
-		return counted, false
-	}
-	counted = t.drained[0]
-	counted.Counts = slices.Clone(counted.Counts) // which addAll sorts
-	return counted, true
-}
-
-// end takes the first counts out of drained. After an error what is left of them stays to be stored.
-func (t *Stored) end(left Snapshot, err error) {
-	t.leaving.Lock()
-	defer t.leaving.Unlock()
-	if err == nil {
-		t.drained = t.drained[1:]
-		return
-	}
-	// Those with the table in use go back, so that no more than one of each earlier table is here.
-	t.drained[0] = left
-	t.drained = slices.DeleteFunc(t.drained, func(s Snapshot) bool { return t.Counts.Merge(s) == nil })
-}
-
-// addAll adds a snapshot to the store. After an error it returns what is left of it.
-func (t *Stored) addAll(ctx context.Context, counted Snapshot) (left Snapshot, err error) {
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
 	// it changes.
-	slices.SortStableFunc(counted.Counts, func(a, b Count) int { return strings.Compare(a.Operation, b.Operation) })
-	for len(counted.Counts) > 0 && err == nil {
-		operation := counted.Counts[0].Operation
-		others := slices.IndexFunc(counted.Counts, func(n Count) bool { return n.Operation != operation })
-		if others < 0 {
-			others = len(counted.Counts)
+	slices.SortStableFunc(left, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
+	var err error
+	for len(left) > 0 && err == nil {
+		added := slices.IndexFunc(left, func(n Count) bool { return n.Version != left[0].Version })
+		if added < 0 {
+			added = len(left)
 		}
-		added, version := others, t.operations(counted.Table)[operation]
-		if version != "" { // else the table has the operation no more, and the call began before
-			added, err = t.add(ctx, version, counted.Counts[:others])
+		if left[0].Version != "" { // else the table has the operation no more, and the call began before
+			added, err = t.add(ctx, left[0].Version, left[:added])
 		}
-		counted.Counts = counted.Counts[added:]
+		left = left[added:]
 	}
-	return counted, err
+	t.leaving.Lock()
+	defer t.leaving.Unlock()
+	left = slices.DeleteFunc(left, func(n Count) bool { // of a partner that was forgotten
+		return !slices.ContainsFunc(t.drained, func(d Count) bool { return d.place() == n.place() })
+	})
+	t.Merge(left)
+	t.drained = nil
+	return err
 }
 
 // Forget removes the counts of a partner, or of all for "", that are not stored yet.
@@ -192,18 +144,9 @@ func (t *Stored) Forget(partner partner.ID) {
 	t.leaving.Lock()
 	defer t.leaving.Unlock()
 	t.Counts.Forget(partner)
-	for i := range t.drained {
-		t.drained[i].Counts = slices.DeleteFunc(slices.Clone(t.drained[i].Counts), func(n Count) bool {
-			return partner == "" || n.Partner == partner
-		})
-	}
-}
-
-// operations returns the versions of the operations of a table, by their names.
-func (t *Stored) operations(table string) map[string]string {
-	versions, _ := t.tables.Load(table)
-	byName, _ := versions.(map[string]string)
-	return byName
+	t.drained = slices.DeleteFunc(slices.Clone(t.drained), func(n Count) bool {
+		return partner == "" || n.Partner == partner
+	})
 }
 
 // add adds counts of one operation to the store.
@@ -235,39 +178,42 @@ func MergeStored(have, more []byte) ([]byte, error) {
 
 // Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of
 // other replicas may be missing.
-func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
+func (t *Stored) Of(ctx context.Context, id partner.ID) (Snapshot, error) {
 	if t.store == nil {
-		return t.unstored(store.AllPartners.Of(partner)), nil
+		s := t.Snapshot()
+		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return id != "" && n.Partner != id })
+		return s, nil
 	}
 	soon, cancel := context.WithTimeout(ctx, flushWithin) // somebody waits for it
 	defer cancel()
 	if err := t.Flush(soon); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) {
-		return t.store.CountsIn(ctx, version, store.AllPartners.Of(partner))
-	})
+	if id == "" {
+		return t.inUse(ctx, nil)
+	}
+	return t.inUse(ctx, []partner.ID{id})
 }
 
-// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy partners a flush takes seconds at a slow store, and a wave makes no step without it.
+// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy
+// partners a flush takes seconds at a slow store, and a wave makes no step without it.
 func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	return t.inUse(func(version string) ([]store.Counts, error) {
-		if ids == nil {
-			return t.store.CountsIn(ctx, version, store.AllPartners)
-		}
-		return t.store.CountsOf(ctx, version, ids)
-	})
+	return t.inUse(ctx, ids)
 }
 
 // inUse reads the counts of each operation of the table in use, by its version.
-func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snapshot, error) {
+func (t *Stored) inUse(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	var rows []store.Counts
-	table := t.Table()
-	for _, version := range t.operations(table) {
-		some, err := read(version)
+	table, versions := t.inUseNow()
+	for _, version := range versions {
+		read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) }
+		if ids == nil {
+			read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, version, store.AllPartners) }
+		}
+		some, err := read()
 		if err != nil {
 			return Snapshot{}, err
 		}
@@ -276,11 +222,10 @@ func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snaps
 	return t.merged(table, rows, nil), nil
 }
 
-// unstored returns what this replica counted of the partners of a range and has not stored yet.
-func (t *Stored) unstored(in store.Range) Snapshot {
-	s := t.Snapshot()
-	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return !in.Has(n.Partner) })
-	return s
+func (t *Stored) inUseNow() (table string, versions []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table, slices.Collect(maps.Values(t.versions))
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
@@ -288,10 +233,7 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
 	t.leaving.Lock()
-	unstored := t.Snapshot().Counts
-	for _, s := range t.drained {
-		unstored = append(unstored, s.Counts...)
-	}
+	unstored := append(t.copied(), t.drained...)
 	t.leaving.Unlock()
 	if t.store == nil {
 		return t.merged("", nil, unstored), nil
@@ -305,7 +247,7 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
-	all, since, unread := countSet{}, t.moment(), []Unread(nil)
+	all, unread := countSet{}, []Unread(nil)
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
@@ -313,23 +255,24 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)})
 			continue
 		}
-		n.Partner = row.Partner // what was counted of a further key of the partner has the key
-		if n.Last = row.Added; n.Since.Before(since) {
-			since = n.Since
-		}
+		n.Partner, n.Last = row.Partner, row.Added // what was counted of a further key of the partner has the key
 		all.merge(n)
 	}
 	for _, n := range more {
+		n.Version = ""
 		all.merge(n)
 	}
 	slices.SortFunc(unread, func(a, b Unread) int {
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
-	return Snapshot{table, since, all.sorted(), int(t.lost.Load()), unread}
+	s := t.snapshot(table, all.sorted())
+	s.Unread = unread
+	return s
 }
 
 // Sweep removes counts from the store that no operation of the table in use has and that are older than before.
 func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
-	_, err := t.store.SweepCounts(ctx, slices.Collect(maps.Values(t.operations(t.Table()))), before)
+	_, versions := t.inUseNow()
+	_, err := t.store.SweepCounts(ctx, versions, before)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"billbridge/proxy/partner"
@@ -161,14 +160,9 @@ func Together(verdicts []Verdict) (all Ruling) {
 }
 
 func (n Count) compared() *Compared {
-	// Partners read a bill again as they will later; in bulk the same bill again proves nothing. Up to a quarter more
-	// than the bills may be the error of their estimate.
-	bills := n.Bills.number()
-	if again := n.Bulk - bills; again > 0 && (bills < maxHashes || again > bills/4) {
-		n.Bulk, n.Compared = bills, max(n.Compared-again, n.Differed)
-	}
 	c := &Compared{
-		Number: n.Compared, Bills: min(bills, n.Compared), Paid: n.Paid.number(), Tally: n.Tally, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Number: n.Compared, Bills: n.Bills.number(), Paid: n.Paid.number(), Tally: n.Tally,
+		Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
 		c.Fields = append(c.Fields, FieldReport{path, f})
@@ -185,12 +179,9 @@ func rank(k Kind) int {
 	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
 }
 
-// compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in
-// whatever order replicas are merged.
+// compareExamples orders examples of a field: the gravest kind first, then the earliest.
 func compareExamples(a, b Field) int {
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At),
-		strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
-		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill))
 }
 
 func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note, few bool) {
@@ -209,7 +200,7 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
 		return Inconclusive, Say("moved", n.Moved, asked+n.Moved), false
 	case by == ByShadow && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
-		return Inconclusive, Say("old_only", grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
+		return Inconclusive, Say("old_only", n.OldOnly, n.Compared+n.OldOnly), false
 	case n.Compared < limits.Comparisons:
 		return Inconclusive, Say("comparisons", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
@@ -296,7 +287,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 		against = append(against, compared(Say("more_failures"), failed))
 	}
 	for _, field := range b.Mismatched {
-		if more(field.Times) {
+		// Some values are always missing of some bills: their rate changes.
+		if t := field.Times; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
 			open = append(open, compared(Say("other_type", field.Of), field.Times))
 		}
 	}
@@ -340,15 +332,6 @@ func logChoose(n, k int) float64 {
 	return all - chosen - left
 }
 
-// grouped is a number for people: 2,193.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // Percent is a rate for people, rounded up, so that a bound is not shown too small.
 func Percent(rate float64) string {
 	return fmt.Sprintf("%.2f %%", max(0, math.Ceil(rate*10_000-1e-6))/100)
@@ -358,28 +341,27 @@ func Percent(rate float64) string {
 const missed = 0.05
 
 // upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: at a higher rate, the
-// probability of k or fewer is below 0.05. Newton's method finds it, for the logarithm of the probability: this is
-// concave, so that all steps but the first ones approach the bound from above.
+// probability of k or fewer is below missed.
 func upperBound(k, n int) float64 {
-	k = max(k, 0)
-	if k >= n {
+	if k = max(k, 0); k >= n {
 		return 1 // also if nothing was compared
 	}
-	rate := float64(k+1) / float64(n+1)
-	for steps := 0; ; steps++ {
-		// The probabilities of k, k-1, … relative to that of k. Each is smaller than the one before.
-		sum, term := 1.0, 1.0
+	low, high := 0.0, 1.0
+	for range 100 {
+		rate, sum, term := (low+high)/2, 1.0, 1.0
+		// The probabilities of k, k-1, … relative to that of k.
 		for i := k; i > 0 && term > sum*1e-17; i-- {
 			term *= float64(i) / float64(n-i+1) * (1 - rate) / rate
 			sum += term
 		}
 		log := logChoose(n, k) + float64(k)*math.Log(rate) + float64(n-k)*math.Log1p(-rate) + math.Log(sum)
-		step := (log - math.Log(missed)) * sum * (1 - rate) / float64(n-k)
-		if math.Abs(step) <= rate*(1-rate)*1e-9 || steps == 100 { // near 1 the steps of a float64 are larger
-			return rate + step
+		if log < math.Log(missed) {
+			high = rate
+		} else {
+			low = rate
 		}
-		rate = min(rate+step, (rate+1)/2) // a rate is below 1
 	}
+	return high
 }
 
 // lowerBound is the lower bound, by the upper bound for the equal calls.

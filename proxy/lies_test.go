@@ -1,0 +1,557 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy"
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
+)
+
+// A lie is what a backend says that is not so.
+type lie struct {
+	op     string // of the calls that it is told to; "" for all
+	state  string // true one of the bills that it is told of; "" for any
+	once   bool   // of each bill it is told first, and not again
+	turns  bool   // and every second time
+	later  bool   // two minutes after a payment and later: before, a copy of the data may be behind
+	again  int    // of a bill that was read so often before
+	undone bool   // the write is acknowledged, and the backend does nothing
+	tell   func(r *said)
+}
+
+// A said is a reply.
+type said struct {
+	form   string
+	status int
+	header http.Header
+	all    map[string]any
+	fields map[string]any // the part of all with the fields of the operation
+}
+
+// name is the name of a field in the form of the reply.
+func (r *said) name(v2 string) string {
+	special := map[string]string{"catId": "appr_cat_id", "apiKey": "apikey", "shortUrl": "shortURL", "message": "msg"}
+	switch {
+	case r.form == "v2":
+		return v2
+	case special[v2] != "":
+		return special[v2]
+	}
+	snake := ""
+	for _, c := range v2 {
+		if c >= 'A' && c <= 'Z' {
+			snake += "_"
+		}
+		snake += strings.ToLower(string(c))
+	}
+	return snake
+}
+
+// put replaces a field that the reply has, in its type.
+func (r *said) put(v2, text string) {
+	name := r.name(v2)
+	if _, number := r.fields[name].(json.Number); number {
+		r.fields[name] = json.Number(text)
+	} else if _, ok := r.fields[name]; ok {
+		r.fields[name] = text
+	}
+}
+
+// wrong replaces digits of fields by others, which are the same each time.
+func wrong(fields ...string) func(r *said) {
+	return func(r *said) {
+		for _, f := range fields {
+			text := fmt.Sprint(r.fields[r.name(f)])
+			if last := len(text) - 1; last > 0 {
+				r.put(f, text[:last]+string('0'+(text[last]-'0'+1)%10))
+			}
+		}
+	}
+}
+
+func put(pairs ...string) func(r *said) {
+	return func(r *said) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.put(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+var unpaid = put("apprState", "W", "apprPrice", "", "apprNum", "", "apprDt", "0")
+
+// further are values of a payment that are not exact.
+var further = put("apprMonthly", "12", "catId", "9999999999", "apprIssuer", "국민카드", "apprIssuerCd", "99")
+
+// lies are those that a backend tells in replies, by name.
+var lies = map[string]lie{
+	"amount":         {op: "read", state: "F", tell: put("apprPrice", "31000")},
+	"number":         {op: "read", state: "F", tell: wrong("apprNum")},
+	"time":           {op: "read", state: "F", tell: wrong("apprDt", "apprOriginDt")},
+	"number missing": {op: "read", state: "F", tell: put("apprNum", "")},
+	"unpaid as paid": {op: "read", state: "W", once: true, again: 1, tell: func(r *said) {
+		put("apprState", "F", "apprPrice", "30000", "apprNum", "30000000", "apprDt", "20261129120000")(r)
+	}},
+	"paid as unpaid":       {op: "read", state: "F", later: true, tell: unpaid},
+	"just paid, as unpaid": {op: "read", state: "F", tell: unpaid},
+	"paid as cancelled":    {op: "read", state: "F", tell: put("apprState", "C")},
+	"cancel not done":      {op: "cancel", state: "F", undone: true},
+	"destroy not done":     {op: "destroy", state: "W", undone: true},
+	"create not done":      {op: "create", undone: true},
+	"number of the cancel": {op: "cancel", state: "F", tell: wrong("apprNum")},
+	"time of the cancel":   {op: "cancel", state: "F", tell: wrong("apprCancelDt")},
+	"member and merchant": {op: "create", tell: func(r *said) {
+		a, b := r.name("member"), r.name("merchant")
+		r.fields[a], r.fields[b] = r.fields[b], r.fields[a]
+	}},
+	"months, terminal and issuer": {op: "read", state: "F", tell: further},
+	"the same by turns":           {op: "read", state: "F", turns: true, tell: further},
+	"link":                        {op: "create", tell: put("shortUrl", "https://elsewhere.example.com/1")},
+	"link missing":                {op: "create", tell: put("shortUrl", "")},
+	"text and header": {tell: func(r *said) {
+		r.header.Set("Server", "another")
+		if name := r.name("message"); r.all[name] != nil {
+			r.all[name] = "다른 말"
+		}
+	}},
+	"HTTP 201":             {tell: func(r *said) { r.status = 201 }},
+	"HTTP 500 of a read":   {op: "read", tell: func(r *said) { r.status = 500 }},
+	"HTTP 500 of a create": {op: "create", tell: func(r *said) { r.status = 500 }},
+}
+
+// A liar is a backend that lies.
+type liar struct {
+	*sandbox.Service
+	t    *testing.T
+	form string
+	lie  *lie
+	also bool               // callbacks lie, too
+	told func(nth int) bool // of the occasions for the lie; nil for none
+	rng  *rand.Rand
+	now  func() time.Time
+
+	mu        sync.Mutex
+	occasions map[string]int // for each lie
+	lies      int            // that it has told
+	of        map[string]int // for each bill of which it has lied, its reads by then
+	reads     map[string]int // by bill
+}
+
+// occasion reports whether a lie can be told in the reply to a call.
+func (l *lie) occasion(op string, of sandbox.Bill, reads int, now time.Time) bool {
+	return (l.op == "" || l.op == op) && (l.state == "" || l.state == of.State) && (op != "create" || of.State == "") &&
+		reads >= l.again && !(l.later && now.Sub(of.Approval.At) < 2*time.Minute)
+}
+
+// lying counts an occasion, and reports whether the backend lies.
+func (b *liar) lying(op, id string, of sandbox.Bill) (lying bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, l := range lies {
+		if l.occasion(op, of, b.reads[id], b.now()) {
+			b.occasions[name]++
+		}
+	}
+	if op == "read" {
+		defer func() { b.reads[id]++ }()
+	}
+	if _, had := b.of[id]; b.lie == nil || had && b.lie.once || !b.lie.occasion(op, of, b.reads[id], b.now()) {
+		return false
+	}
+	b.occasions["this"]++
+	if lying = b.told(b.occasions["this"] - 1); lying {
+		b.lies++
+		b.of[id] = b.reads[id] + 1
+	}
+	return lying
+}
+
+// seen reports whether a bill of which the backend has lied was read again, or not only read.
+func (b *liar) seen() bool {
+	for id, reads := range b.of {
+		if bill, _ := b.Bill(demoKey, id); b.reads[id] > reads || b.lie.op != "read" || bill.State != b.lie.state {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	op, asked := "read", fields(b.t, string(body))
+	for _, o := range operations {
+		if r.URL.Path == (call{form: b.form, op: o}).path() {
+			op = o
+		}
+	}
+	of := asked
+	if nested, ok := asked["bill"].(map[string]any); ok {
+		of = nested
+	}
+	id, _ := of[inForm(b.form, "billId", "bill_id")].(string)
+	bill, _ := b.Bill(demoKey, id) // else without a state
+	lying, answer := b.lying(op, id, bill), httptest.NewRecorder()
+	if lying && b.lie.undone {
+		_, _ = io.WriteString(answer, b.acknowledgement(asked, of))
+	} else {
+		b.Service.ServeHTTP(answer, r)
+	}
+	s := &said{form: b.form, status: answer.Code, header: answer.Header(), all: fields(b.t, answer.Body.String())}
+	s.fields = s.all
+	if b.form == "v2" {
+		s.fields, _ = s.all["data"].(map[string]any)
+	}
+	if lying && b.lie.tell != nil {
+		b.lie.tell(s)
+	}
+	sent := encode(s.all)
+	maps.Copy(w.Header(), s.header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(sent)))
+	w.WriteHeader(s.status)
+	_, _ = io.WriteString(w, sent)
+}
+
+// acknowledgement is the reply to a write that is not done.
+func (b *liar) acknowledgement(asked, of map[string]any) string {
+	if b.form == "v2" {
+		return encode(map[string]any{"code": "0000", "message": "ok", "data": map[string]any{
+			"apiKey": asked["apiKey"], "member": asked["member"], "merchant": asked["merchant"], "billId": of["billId"], "hash": of["hash"],
+			"shortUrl": "https://pay.example.com/1", "apprNum": "30009999", "apprOriginNum": "", "apprCancelDt": "20261129120000",
+		}})
+	}
+	return encode(map[string]any{
+		"code": "0000", "msg": "ok", "apikey": asked["apikey"], "member": asked["member"], "merchant": asked["merchant"], "bill_id": of["bill_id"],
+		"hash": of["hash"], "shortURL": "https://pay.example.com/1", "appr_num": "30009999", "appr_origin_num": "", "appr_cancel_dt": "20261129120000",
+	})
+}
+
+// A washing is one partner that goes from old to drained while the new backend lies.
+type washing struct {
+	t        *testing.T
+	rng      *rand.Rand
+	ahead    atomic.Int64 // of the clock
+	client   string
+	old      *liar
+	fresh    *liar // the new backend
+	gateway  *proxy.Gateway
+	router   *rollout.Router
+	operator *operate.Operator
+	store    *store.Store
+	bills    int
+	why      string // the last step was refused
+}
+
+func (w *washing) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+
+func (w *washing) pass(d time.Duration) { w.ahead.Add(int64(d)) }
+
+// RoundTrip delivers a callback of a backend to the gateway.
+func (w *washing) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(r.Body)
+	if b := w.fresh; b.also {
+		m := fields(w.t, string(body))
+		s := &said{b.form, 200, http.Header{}, m, m}
+		if state, _ := m[s.name("apprState")].(string); state == b.lie.state { // not of a callback in the other form
+			b.lie.tell(s)
+			body = []byte(encode(m))
+		}
+	}
+	q := httptest.NewRequest(http.MethodPost, r.URL.Path, bytes.NewReader(body))
+	q.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	w.gateway.AnswerCallback(answer, q)
+	return answer.Result(), nil
+}
+
+// newWashing has the forms of the backends, and further keys of the section rollout.
+func newWashing(t *testing.T, seed uint64, old, fresh, more string) *washing {
+	t.Helper()
+	w := &washing{t: t, rng: rand.New(rand.NewPCG(seed, 57)), client: forms[seed%2]}
+	if fresh == "legacy" { // the words of the table have no pairs
+		w.client = fresh
+	}
+	backend := func(form string) (*liar, string) {
+		b := &liar{t: t, form: form, rng: rand.New(rand.NewPCG(seed, 200)), now: w.now, occasions: map[string]int{}, of: map[string]int{}, reads: map[string]int{}}
+		b.Service = newService(func(o *sandbox.Options) { o.Clock, o.Transport = w.now, w })
+		server := httptest.NewServer(b)
+		t.Cleanup(func() { server.Close(); _ = b.Close() })
+		return b, server.URL
+	}
+	var oldURL, freshURL string
+	w.old, oldURL = backend(old)
+	w.fresh, freshURL = backend(fresh)
+	file := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
+	w.store = proxytest.BeginRollout(t, file, partner.Of(demoKey))
+	c := parse(t, fmt.Sprintf("upstreams: {old: {form: %s, url: %q}, new: {form: %s, url: %q}}\nroute: {default: old}\n"+
+		"rollout: {old: old, new: new%s}\nstore: {url: %q}\n%s", old, oldURL, fresh, freshURL, more, file, callbacksOn)+
+		proxytest.Tuned(func(c *config.Config) { c.Rollout.UnknownRate = 1_000_000 }))
+	_, err := w.store.Tick(bg, w.now())
+	must(t, err)
+	w.router, err = rollout.New(bg, c, rollout.Options{Store: w.store, Now: w.now})
+	must(t, err)
+	r := relay.New(c, relay.Options{Store: w.store, Contradicted: w.router.Contradicted, Shows: rollout.ShownByCallback, Now: w.now})
+	w.gateway, err = proxy.New(c, proxy.Options{Rollout: w.router, Relay: r, Store: w.store, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	w.operator = operate.New(operate.Options{
+		Config: w.gateway.Config, Store: w.store, Rollout: w.router, Relay: r, ReadBill: w.gateway.ReadBill, Knows: w.gateway.Knows, Now: w.now,
+	})
+	t.Cleanup(func() {
+		must(t, w.router.Close(bg))
+		w.gateway.Close()
+	})
+	return w
+}
+
+// send makes a call of the partner.
+func (w *washing) send(op, bill string, pairs ...string) (succeeded bool) {
+	w.pass(time.Second)
+	q := newCall(w.client, op).with("billId", bill)
+	for i := 0; i < len(pairs); i += 2 {
+		q = q.with(pairs[i], pairs[i+1])
+	}
+	answer := httptest.NewRecorder()
+	w.gateway.ServeHTTP(answer, q.request())
+	return answer.Code/100 == 2 && codeOf(w.t, w.client, answer.Body.String()) == "0000"
+}
+
+// due makes the gateway's own reads.
+func (w *washing) due() {
+	w.pass(time.Minute)
+	must(w.t, w.operator.ReadDue(bg))
+}
+
+// bill returns where a bill is.
+func (w *washing) at(bill string) *sandbox.Service {
+	if _, err := w.fresh.Bill(demoKey, bill); err == nil {
+		return w.fresh.Service
+	}
+	return w.old.Service
+}
+
+// traffic is that of some days: bills are created, read, paid, cancelled and destroyed.
+func (w *washing) traffic(n int) {
+	var ids []string
+	chance := func(percent int) bool { return w.rng.IntN(100) < percent }
+	last := w.now().In(time.FixedZone("KST", 9*3600)).AddDate(0, 0, 2).Format(time.DateOnly)
+	for range n {
+		w.bills++
+		id := fmt.Sprintf("1234567890W%09d", w.bills)
+		if !w.send("create", id, "expireDt", last) {
+			continue
+		}
+		ids = append(ids, id)
+		if chance(40) {
+			w.send("read", id)
+		}
+	}
+	proxytest.Eventually(w.t, func() bool { // each bill at the new backend is read back
+		w.due()
+		w.fresh.mu.Lock()
+		defer w.fresh.mu.Unlock()
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			_, err := w.fresh.Bill(demoKey, id)
+			return err == nil && w.fresh.reads[id] == 0
+		})
+	}, nil)
+	for _, id := range ids {
+		w.pass(time.Minute)
+		service := w.at(id)
+		if chance(70) {
+			if service.Pay(demoKey, id) != nil {
+				continue
+			}
+			proxytest.Eventually(w.t, func() bool {
+				return !slices.ContainsFunc(service.Callbacks(), func(c sandbox.Callback) bool { return c.BillID == id && c.State == "waiting" })
+			}, nil)
+			if chance(90) {
+				w.send("read", id)
+			}
+			if chance(20) && w.send("cancel", id) && chance(70) {
+				w.due()
+				w.send("read", id)
+			}
+		} else if chance(40) && w.send("destroy", id) && chance(50) {
+			w.due()
+			w.send("read", id)
+		}
+	}
+	for range 2 {
+		w.day()
+		for _, id := range ids {
+			if chance(40) {
+				w.send("read", id)
+			}
+		}
+	}
+	w.day()
+}
+
+// day makes the gateway's own reads and lets a day pass.
+func (w *washing) day() {
+	for range 3 {
+		w.due()
+	}
+	w.pass(24 * time.Hour)
+	must(w.t, w.store.ConfirmClock(bg, "test", w.now()))
+	_, err := w.store.Tick(bg, w.now())
+	must(w.t, err)
+}
+
+// run moves the partner from old as far as it comes, with so many bills in each step. drained is whether it reached the last stage.
+func (w *washing) run(bills int) (drained bool) {
+	for refused := 0; refused < bills/7; {
+		w.traffic(bills)
+		change, err := w.operator.Move(bg, operate.Move{
+			Switch:     operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "test"}}},
+			PartnerRef: operate.PartnerRef{Partner: string(partner.Of(demoKey))}, Do: operate.Next,
+		})
+		if err != nil {
+			refused++
+			var e *operate.Error
+			if !errors.As(err, &e) {
+				w.t.Fatal(err)
+			}
+			texts := []string{}
+			for _, r := range e.Reasons {
+				texts = append(texts, string(r.Kind)+": "+r.Text.String())
+			}
+			w.why = e.Text + " " + strings.Join(texts, "; ")
+			if strings.Contains(w.why, "FAIL") {
+				return false
+			}
+			continue
+		}
+		if change.New() == "drained" {
+			return true
+		}
+	}
+	return false
+}
+
+// wash runs a partner through a rollout whose new backend, in the last form, lies. The lie is told in every reply that gives
+// an occasion, or if of is not 0 in one of 200, and in one for certain: of is how many occasions an honest backend has.
+func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of, bills int, more string) (w *washing, drained bool) {
+	w = newWashing(t, seed, pair[0], pair[1], more)
+	l, lies := lies[name]
+	if l.again > 0 && of > 0 { // a rare lie may be told when the bill is read back, which is no look of the ledger
+		l.again, of = 2, of/10
+	}
+	tell := map[int]bool{w.rng.IntN(of*6/10 + 1): true}
+	if w.fresh.also = also; lies {
+		w.fresh.lie = &l
+	}
+	w.fresh.told = func(nth int) bool {
+		if of == 0 {
+			return !l.turns || nth%2 == 0
+		}
+		return tell[nth] || w.fresh.rng.IntN(200) == 0 // one for certain
+	}
+	drained = w.run(bills)
+	return w, drained
+}
+
+// lyingRows have for each lie what becomes of the partner: if it is told in every reply, if callbacks tell it too, and if it is
+// told in one of 200 replies. Right is why it may go to drained.
+const lyingRows = `
+amount               | stopped | stopped | stopped
+number               | stopped | drained | stopped | a value that is the same each time, also in the callback, can be compared with nothing
+time                 | stopped | drained | stopped | as number
+number missing       | stopped | stopped | stopped
+unpaid as paid       | stopped |         | stopped
+paid as unpaid       | stopped | stopped | stopped
+just paid, as unpaid | stopped | stopped |         | the first two minutes a copy of the data may be behind: what a second look does not show is counted
+paid as cancelled    | stopped | stopped | stopped
+cancel not done      | stopped |         | stopped
+destroy not done     | stopped |         | stopped
+create not done      | stopped |         |         | one of 200 is found by the partner, and no money is at stake
+number of the cancel | stopped |         | stopped
+time of the cancel   | stopped |         | stopped
+member and merchant  | stopped |         |         | a rare one is counted
+months, terminal and issuer | drained | | | the same each time; of values that are not exact, callbacks are not compared, and few may differ
+the same by turns    | stopped |         |
+link                 | drained |         |         | no other message of the interface shows it
+link missing         | stopped |         |         | a rare one is counted
+text and header      | drained |         |         | the one is for people, the other is not passed on
+HTTP 201             | drained |         |         | it is a success; legacy reads have no code, and need 200
+HTTP 500 of a read   | stopped |         |         | rarely, backends fail
+HTTP 500 of a create | stopped |         |         | as a read
+`
+
+// A partner whose new backend lies in every reply stops before drained.
+func TestLies(t *testing.T) {
+	t.Parallel()
+	few := ", verdict: {comparisons: 20, mismatch: 0.2}" + proxytest.Tuned(func(c *config.Config) { c.Rollout.Verdict.Bills = 10 })
+	for _, row := range rows("honest | drained\n" + strings.TrimSpace(lyingRows)) {
+		parallel(t, row[0], func(t *testing.T) {
+			w, drained := wash(t, row[0], 1, [2]string{"legacy", "v2"}, false, 0, 20, few)
+			equal(t, drained, row[1] == "drained", w.fresh.lies, w.why)
+			equal(t, w.fresh.lies > 0, row[0] != "honest")
+		})
+	}
+}
+
+// The same with the default limits, between the forms in both directions, three runs of each; and 20 with a lie in one of 200
+// replies. Its output is the table.
+func TestRareLies(t *testing.T) {
+	proxytest.OnlyLong(t)
+	for _, pair := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
+		w, drained := wash(t, "honest", 1, pair, false, 0, 60, "")
+		equal(t, drained, true, w.why)
+		for _, row := range rows(lyingRows) {
+			parallel(t, pair[1]+"/"+row[0], func(t *testing.T) {
+				for column, want := range row[1:4] {
+					if pair[1] == "legacy" && row[0] == "HTTP 201" && want != "" {
+						want = "stopped"
+					}
+					runs, of, ended, unseen, told := 3, 0, 0, 0, []int{}
+					if column == 2 {
+						runs, of = 20, w.fresh.occasions[row[0]]
+					}
+					if want == "" {
+						continue
+					}
+					for seed := range uint64(runs) {
+						t.Run("", func(t *testing.T) {
+							w, drained := wash(t, row[0], seed+1, pair, column == 1, of, 60, "")
+							told = append(told, w.fresh.lies)
+							switch {
+							case w.fresh.lies == 0 || drained && !w.fresh.seen():
+								unseen++
+								return
+							case drained:
+								ended++
+							}
+							equal(t, drained, want == "drained", "seed", seed+1, w.why)
+						})
+					}
+					t.Logf("| %s | %s | %s | %d of %d drained, and %d in which no lie was told, or nobody looked again | lies told: %v", pair[1], row[0],
+						[]string{"each reply", "callbacks too", "1 of 200"}[column], ended, runs-unseen, unseen, told)
+				}
+			})
+		}
+	}
+}
