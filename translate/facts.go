@@ -88,7 +88,7 @@ func (f *mapping) noValue(v value) (certain, possible bool) {
 	if v.countsAsAbsent() || v.kind == composite {
 		return v.countsAsAbsent(), false
 	}
-	other, paired := f.Values.find(f.from, otherOf(f.from), v.text())
+	other, paired := f.Values.find(f.from, otherOf(f.base), v.text())
 	certain = paired && (other.text == "" || other.kind == null)
 	return certain, !certain && v.text() == "0" && f.digits && !f.Role.Exact
 }
@@ -122,7 +122,11 @@ func (c *Call) ComparableValue(role string) string {
 	}
 	p := c.translation.request
 	slot := p.roles[role]
-	json, _ := c.translation.operation.translations[p.from][0].request.fields[slot].inFirstForm(c.request[slot])
+	field := p.fields[slot]
+	if first := c.translation.operation.translations[p.from][0]; first != nil {
+		field = first.request.fields[slot]
+	}
+	json, _ := field.inFirstForm(c.request[slot])
 	return p.fields[slot].comparable(json)
 }
 
