@@ -19,7 +19,7 @@ type Callback struct {
 	method       string
 	answers      byForm[answer]
 	plans        [][]*plan // by the forms of upstream and partner
-	otherForm    [2]*plan  // by the form of upstream and partner: for a callback that is in the other form
+	otherForm    []*plan   // by the form of upstream and partner: for a callback that is in the other form
 	intake       *plan     // the names of both forms
 	identifiedBy []string  // the roles that say what a callback is about
 	under        byForm[string]
@@ -41,8 +41,8 @@ func (c *Callback) compile() {
 			c.plans[from] = append(c.plans[from], c.operation.plan(callbackMessage, from, to))
 		}
 	}
-	for form := range c.otherForm {
-		c.otherForm[form] = c.otherFormPlan(form)
+	for form := range c.plans {
+		c.otherForm = append(c.otherForm, c.otherFormPlan(form))
 	}
 	for _, r := range c.operation.rows[callbackMessage] {
 		if r.always.kind != absent {
@@ -215,6 +215,11 @@ func (c *Callback) recognise(doc gjson.Result, from, to int) Notice {
 		other = otherOf(from)
 	}
 	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, other, n.Values)
+	for form := range 2 {
+		if form != from && form != other {
+			c.addValues(doc, form, n.Values)
+		}
+	}
 	switch {
 	case from != to && inForm:
 		n.Recognised, n.plan = Translated, c.plans[from][to]

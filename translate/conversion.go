@@ -254,7 +254,7 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	begin := len(dst)
 	if f.hasPairs() && v.kind != composite {
 		if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok {
-			if dst = append(dst, paired.json...); v.kind != null && f.rare && f.isTaken(paired.json) {
+			if dst = append(dst, paired.json...); v.kind != null && f.rare && f.Absent[f.to].kind != absent && paired.json == f.Absent[f.to].json {
 				return append(dst[:begin], v.raw...), false
 			}
 			return dst, true // the table says what null is, also if the other form has the same value for an absent field
@@ -282,7 +282,7 @@ func (f *mapping) isTaken(json string) bool {
 	if f.Absent[f.to].kind != absent && json == f.Absent[f.to].json {
 		return true
 	}
-	paired := func(p pair) bool { return json == p.Values[f.to].json && p.Values[f.from].kind == null }
+	paired := func(p pair) bool { return json == p.Values[f.to].json }
 	return json != "null" && f.onlyNullPairs() && slices.ContainsFunc(f.Values.list, paired)
 }
 
@@ -298,7 +298,7 @@ func (r *row) onlyNullPairs() bool {
 
 // omits reports whether the other form leaves out the field instead of this value.
 func (f *mapping) omits(v value) bool {
-	return f.rare && f.Absent[f.from].kind != absent && v.is(f.Absent[f.from])
+	return f.rare && f.Absent[f.to].kind == absent && f.Absent[f.from].kind != absent && v.is(f.Absent[f.from])
 }
 
 // isMoved reports whether the point of a number may move, or it may have a fraction.
@@ -320,6 +320,13 @@ func (s *source) checkConversion(r *row) {
 		s.errorf(r.node, "check is not allowed with as: decimal or shift")
 	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
 		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
+	case r.echoed != "" && (moved || byForm || r.hasAbsent() || r.hasPairs()):
+		s.errorf(r.Fill, "fill: %s repeats what the client wrote, so its row cannot have values, shift, absent or a pattern",
+			r.Fill.Value)
+	case slices.Max(r.width) > 0 && (moved || r.Empty.kind != absent || r.NoValueWhile != nil || r.Check != nil):
+		s.errorf(r.As, "as: leading zeros are not allowed with shift, empty, no_value_while or check")
+	case r.isMoved() && r.as == "":
+		s.errorf(child(r.node, "shift"), "shift needs as: digits or as: decimal")
 	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
 		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
 	}
@@ -335,8 +342,8 @@ func (r *row) hasAbsent() bool {
 // checkPairs refuses values of pairs that a value without a pair could become.
 func (s *source) checkPairs(r *row) {
 	for _, p := range r.Values.list {
-		for f, c := range p.Values[:2] {
-			conv := r.conversion(&s.table.forms[f], &s.table.forms[1-f])
+		for f, c := range p.Values {
+			conv := r.conversion(&s.table.forms[f], &s.table.forms[otherOf(f)])
 			if _, fits := conv.write(nil, value{raw: c.json, kind: c.kind}, false); fits && c.kind != null {
 				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.forms[f])
 			}

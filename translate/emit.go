@@ -120,7 +120,7 @@ func (c *Call) emitAbsent(
 	case f.class == Defaulted:
 		c.defaulted(f.target)
 		return append(append(comma(dst), key...), f.always.json...), value{}
-	case f.Absent[p.to].kind != absent && p.from != p.to:
+	case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
 		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)

@@ -228,7 +228,7 @@ func (t *Table) paired(from, to int, code string) (own string, ok bool) {
 	if list := t.codes[to].own[first]; len(list) > 0 {
 		return list[0], true
 	}
-	return first, known
+	return first, known && (t.forms[to].OtherCode == "" || t.hasCode(to, first))
 }
 
 // codeIn returns a code of another form as the form writes it: that of a pair, the code itself, or other_code.

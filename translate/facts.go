@@ -90,7 +90,7 @@ func (f *mapping) noValue(v value) (certain, possible bool) {
 	if v.countsAsAbsent() || v.kind == composite {
 		return v.countsAsAbsent(), false
 	}
-	other, paired := f.Values.find(f.from, otherOf(f.from), v.text())
+	other, paired := f.Values.find(f.from, otherOf(f.base), v.text())
 	certain = paired && (other.text == "" || other.kind == null)
 	return certain, !certain && v.text() == "0" && f.digits && !f.Role.Exact
 }

@@ -47,6 +47,16 @@ func (s *source) readCodes(n *yaml.Node) {
 	for f := range t.forms {
 		s.readCodesOf(f, t.forms[f].Codes)
 	}
+	for f, form := range t.forms { // it passes unchanged
+		for code := range t.known[f] {
+			for g, other := range t.codes {
+				if first, taken := other.first[code]; taken && g != f && t.codes[f].first[code] == "" && !t.InCatalogue(code) {
+					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name, first,
+						t.forms[g].name)
+				}
+			}
+		}
+	}
 }
 
 // isGroup reports whether a group of codes can have this name.

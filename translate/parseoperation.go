@@ -51,6 +51,11 @@ func (s *source) readOperation(name, n *yaml.Node) {
 				"a path must start with a slash and have no pattern and no query, but is %q", path)
 		}
 	}
+	for f, status := range o.status {
+		if status != 0 && status/100 != 2 {
+			s.errorf(child(n, "status"), "status: a success of %s has a status from 200 to 299, but this is %d", s.table.forms[f].name, status)
+		}
+	}
 	before := len(s.problems)
 	s.readRows(o, Request, k.Request)
 	s.readRows(o, Reply, k.Reply)

@@ -14,7 +14,7 @@ import (
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func (s *source) isReserved(name string) bool {
 	keys := slices.Concat(s.keysOf(reflect.TypeFor[row]()), s.keysOf(reflect.TypeFor[operationKeys]()))
-	return slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key != "" && k.key == name })
+	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key != "" && k.key == name })
 }
 
 // readRows reads the rows of a message.
@@ -374,10 +374,12 @@ func (s *source) checkWords(r *row) {
 		}
 	}
 	for _, p := range r.Values.list {
-		first, other := p.Values[0].text, p.Values[1]
-		if means := r.meaningOf(other.text, 1); means != r.Means[first] && other.kind != null {
-			s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
-				other.text, s.forms[1], means, r.Means[first])
+		for f, other := range p.Values[1:] {
+			means, first := r.meaningOf(other.text, f+1), r.Means[p.Values[0].text]
+			if means != first && other.kind != null {
+				s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
+					other.text, s.table.forms[f+1].name, means, first)
+			}
 		}
 	}
 }
@@ -406,7 +408,7 @@ func (s *source) checkKeys(r *row) {
 	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved()) {
+	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() || slices.Max(r.width) > 0) {
 		// Each form would have another text: every success would be about something else.
 		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift or a pattern",
 			r.Role.name)

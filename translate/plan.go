@@ -28,7 +28,7 @@ type plan struct {
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
 	*row
-	from, to       int
+	from, to, base int    // base is the form that from is like, or from
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or of the target for an echo
@@ -60,7 +60,7 @@ type mapping struct {
 func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from],
+			row: r, from: from, to: to, base: t.base(from), source: r.Path[from], target: r.Path[to], report: r.Path[from],
 			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
 			echo: -1, equal: -1, repeat: -1, state: -1,
 		}

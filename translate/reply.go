@@ -1,6 +1,9 @@
 package translate
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status
 // is the HTTP status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request
@@ -195,9 +198,10 @@ func (c *Call) repeatsAnother(f *mapping, v value) bool {
 // with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
-	if !c.translation.operation.bare[p.from] || status != statusOK {
+	if !c.translation.operation.bare[p.from] || status != cmp.Or(c.translation.operation.status[p.from], statusOK) {
 		return false
 	}
+	shows := false
 	for slot, f := range p.fields {
 		v := c.reply[slot]
 		if !f.must && f.Means == nil || f.source == "" || f.equalsSecret {
@@ -210,8 +214,9 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 		if f.must && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
 			return false
 		}
+		shows = true
 	}
-	return true
+	return shows
 }
 
 // hasMustEqualFields reports whether the reply has every field that must equal the request.

@@ -402,6 +402,14 @@ func (t *Table) formIndex(f Form) int {
 	return -1
 }
 
+// base returns the form that a form is like, or the form itself.
+func (t *Table) base(f int) int {
+	if like := t.forms[f].like; like >= 0 {
+		return like
+	}
+	return f
+}
+
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
 	list := make(byForm[string], len(t.forms))

@@ -53,7 +53,9 @@ func (v *version) rows(rows []*row, roles map[string]bool) {
 		roles[r.Role.name] = true
 		v.WriteString(r.id)
 		v.without(r.node, "each")
-		v.WriteString("[")
+		if v.WriteString("["); r.list {
+			v.node(r.Each)
+		}
 		v.rows(r.items, roles)
 		v.WriteString("]")
 	}
