@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 )
 
 // How often RunReads looks for reads that are due, and records the creates whose gateway ended. With PostgreSQL that
@@ -167,8 +169,11 @@ func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err != nil {
 		return Reads{}, err
 	}
-	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Now())
-	return Reads{n.All, n.Due}, err
+	f := store.BillFilter{List: store.UnknownBills, PartnerPrefix: id, Now: o.Now(), Limit: 1}
+	_, all, err := o.Store.Bills(ctx, f)
+	f.Due = o.Now()
+	_, due, failed := o.Store.Bills(ctx, f)
+	return Reads{all, due}, cmp.Or(err, failed)
 }
 
 // A Dismissal is the decision that the outcomes of a bill's writes are known.
