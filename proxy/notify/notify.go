@@ -150,7 +150,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	if n.Rollout != nil {
 		unclear = rollout.UnclearBefore(now)
 	}
-	happened, failed := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
+	happened, failed := n.Store.Happened(ctx, n.from, unclear)
 	err = errors.Join(err, failed)
 	for _, h := range happened {
 		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}

@@ -174,7 +174,7 @@ type MissingFilter struct {
 // A MissingList are bills whose callback is missing, the last found first.
 type MissingList struct {
 	Bills   []MissingCallback `json:"bills"`
-	LeftOut int               `json:"left_out"` // how many more the filter selects
+	LeftOut int               `json:"left_out"` // how many more the filter selects, of at most 10,000
 }
 
 // A MissingCallback is a bill whose state has moved, as two reads have shown, and no callback has reported it.

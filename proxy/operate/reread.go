@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -223,8 +224,11 @@ func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err != nil {
 		return Reads{}, err
 	}
-	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Now())
-	return Reads{n.All, n.Due}, err
+	f := store.BillFilter{List: store.UnknownBills, PartnerPrefix: id, Now: o.Now(), Limit: 1}
+	_, all, err := o.Store.Bills(ctx, f)
+	f.Due = o.Now()
+	_, due, failed := o.Store.Bills(ctx, f)
+	return Reads{all, due}, cmp.Or(err, failed)
 }
 
 // A Dismissal is the decision that the outcomes of a bill's writes are known.

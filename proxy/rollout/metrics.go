@@ -139,13 +139,15 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 // setUnknown sets the gauges of writes with an unknown outcome.
 func (r *Router) setUnknown(ctx context.Context) error {
 	now := r.now()
-	unknown, err := r.store.CountUnknown(ctx, "", UnclearBefore(now), now)
-	if err != nil {
-		return err
+	for list, name := range map[store.BillList]string{store.UnknownBills: "unknown", store.UnclearBills: "unclear"} {
+		_, n, err := r.store.Bills(ctx, store.BillFilter{List: list, UnclearBefore: UnclearBefore(now), Now: now, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if r.metrics.unknown.WithLabelValues(name).Set(float64(n)); list == store.UnclearBills {
+			r.unclear.Store(int64(n))
+		}
 	}
-	r.unclear.Store(int64(unknown.Unclear))
-	r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown.All))
-	r.metrics.unknown.WithLabelValues("unclear").Set(float64(unknown.Unclear))
 	return nil
 }
 

@@ -250,11 +250,23 @@ func (s *Store) Told(
 	return are[0], are[1], err
 }
 
-// Missing returns bills whose callback is missing, the last found first, at most limit, and the number of all that are
-// of the partners that a prefix fits; "" is all of them.
-func (s *Store) Missing(ctx context.Context, prefix partner.ID, limit int) (found []Look, all int, err error) {
-	return readPart[Look](ctx, s, "listing missing callbacks",
-		addressColumns+"''"+lookColumns, // the url is not needed, and may be encrypted
-		" FROM billbridge_addresses WHERE missing IS NOT NULL AND partner >= $1 AND partner < $2", "missing DESC, id",
-		limit, prefix, beyond(prefix))
+// Missing returns bills whose callback is missing, the last found first, at most limit, and the number of all, which is
+// exact up to countAtMost: of one partner, or of all for "".
+func (s *Store) Missing(ctx context.Context, id partner.ID, limit int) (found []Look, all int, err error) {
+	var c conditions
+	order := "missing DESC"
+	if c.add("missing IS NOT NULL"); id != "" {
+		c.add("CAST(partner || '' AS TEXT) = %s", id) // only one index has that
+	} else {
+		c.add("partner <> ''")
+		order = "missing DESC, id DESC"
+	}
+	rows := fmt.Sprintf(" FROM billbridge_addresses WHERE %s ORDER BY %s LIMIT ", c, order)
+	found, err = readAll[Look](ctx, s, "listing missing callbacks",
+		fmt.Sprint("SELECT ", addressColumns, "''", lookColumns, rows, limit), slices.Clone(c.args)...) // without the url
+	if all = len(found); all == limit && err == nil {
+		all, err = readOne[int](ctx, s, "counting missing callbacks",
+			fmt.Sprint("SELECT count(*) FROM (SELECT 1", rows, countAtMost, ") AS counted"), c.args...)
+	}
+	return found, all, err
 }

@@ -30,19 +30,16 @@ type BillFilter struct {
 	PartnerPrefix partner.ID // as in Filter
 	Bill          string
 	Upstream      string
+	Due           time.Time // only those of proven partners whose read is due then
 	Open          bool      // only pending and owned bills that are neither over nor ended, as in OpenBills
 	Now           time.Time // when a bill is over
 	Limit         int       // at most so many; must be positive
 }
 
-// How many rows one statement of a list reads, and how many bills it counts.
-const (
-	readAtOnce  = 5000
-	countAtMost = 10_000
-)
+// countAtMost is the most bills that are counted.
+const countAtMost = 10_000
 
-// Bills returns bills and the number of all that the filter selects, which is exact up to countAtMost. Each of its statements reads at
-// most readAtOnce rows.
+// Bills returns bills and the number of all that the filter selects, which is exact up to countAtMost.
 func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, all int, err error) {
 	if err := checkPrefix(f.PartnerPrefix); f.PartnerPrefix != "" && err != nil {
 		return nil, 0, err
@@ -62,9 +59,9 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 		return nil, 0, err
 	}
 	from := &billPlace{}
-	f.UnclearBefore = s.stamp(f.UnclearBefore)
+	f.UnclearBefore, f.Due = s.stamp(f.UnclearBefore), s.stamp(f.Due)
 	for from != nil && (len(list) < f.Limit || all < countAtMost) {
-		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, *from, f.Limit-len(list)) })
+		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -88,14 +85,18 @@ type billPart struct {
 }
 
 // part reads the part of a list after a place, and returns some of its bills.
-func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
+func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPart) {
 	var c conditions // first those of the rows of an index, in its order
 	order, column := "partner, bill", "0"
 	switch all := f.List == AllBills; {
 	case all && f.Bill != "": // the index begins with the partner: each is looked up, and then its bill
 		from := max(after.Partner, f.PartnerPrefix) // hexadecimal digits
-		c.add("bill = %s AND partner > %s AND partner IN ("+partnersOf("billbridge_bills", "'"+string(from)+"'",
-			"'"+string(beyond(f.PartnerPrefix))+"'")+")", f.Bill, after.Partner)
+		found := list[partner.ID](q, "SELECT partner FROM ("+partnersOf("billbridge_bills", "'"+string(from)+"'",
+			"'"+string(beyond(f.PartnerPrefix))+"'")+`) AS known WHERE partner > $1 AND (
+			SELECT b.bill FROM billbridge_bills b WHERE b.partner = known.partner AND b.bill = $2) IS NOT NULL`,
+			after.Partner, f.Bill)
+		c.add("bill = %s", f.Bill)
+		c.add("partner "+each, texts(found))
 	case all:
 		c.add("(partner, bill) > (%s, %s) AND partner < %s", max(after.Partner, f.PartnerPrefix), after.Bill,
 			beyond(f.PartnerPrefix))
@@ -105,19 +106,16 @@ func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
 			c.add("unknown < %s", f.UnclearBefore)
 		}
 		order = column + " DESC, partner DESC, bill DESC"
-		if c.add(column + " IS NOT NULL"); after.Partner != "" {
+		if c.add(column + " IS NOT NULL AND partner <> ''"); after.Partner != "" {
 			c.add("("+column+", partner, bill) < (%s, %s, %s)", after.At, after.Partner, after.Bill)
 		}
 	}
-	if last, more := find[billPlace](q, fmt.Sprintf("SELECT %s, partner, bill FROM billbridge_bills WHERE %s "+
-		"ORDER BY %s LIMIT 1 OFFSET %d", column, c, order, readAtOnce-1), slices.Clone(c.args)...); more {
+	rows := fmt.Sprintf(" FROM billbridge_bills WHERE %s ORDER BY %s LIMIT ", c, order)
+	if last, more := find[billPlace](q, fmt.Sprintf("SELECT %s, partner, bill%s1 OFFSET %d", column, rows, examined-1),
+		slices.Clone(c.args)...); more {
 		p.next = &last
-		if f.List == AllBills {
-			c.add("(partner, bill) <= (%s, %s)", last.Partner, last.Bill)
-		} else {
-			c.add("("+column+", partner, bill) >= (%s, %s, %s)", last.At, last.Partner, last.Bill)
-		}
 	}
+	c.all = nil
 	// Now those of the bills among these rows.
 	if f.List == AllBills {
 		c.add("upstream <> ''")
@@ -125,14 +123,15 @@ func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
 		c.add("partner >= %s AND partner < %s", f.PartnerPrefix, beyond(f.PartnerPrefix))
 		c.given("bill = %s", f.Bill)
 	}
-	if f.List == UnclearBills {
+	if f.List == UnclearBills || !f.Due.IsZero() {
 		c.add(proven)
 	}
+	c.given("due <= %s", f.Due)
 	c.given("upstream = %s", f.Upstream)
 	if f.Open {
 		c.add("state IN ('pending', 'owned') AND ended IS NULL AND ends > %s", f.Now)
 	}
-	from := fmt.Sprintf(" FROM billbridge_bills WHERE %s", c)
+	from := fmt.Sprintf(" FROM (SELECT *%s%d) AS part WHERE %s", rows, examined, c)
 	for _, row := range list[billRow](q, fmt.Sprintf("SELECT "+billColumns+from+" ORDER BY %s LIMIT %d", order, max(some, 0)),
 		slices.Clone(c.args)...) {
 		p.bills = append(p.bills, opened(q, row, billRow.bill))
@@ -141,28 +140,8 @@ func (f BillFilter) part(q tx, after billPlace, some int) (p billPart) {
 	return p
 }
 
-// proven are the partners whose key is valid. Rows of invented keys are never read.
-const proven = "partner IN (SELECT partner FROM billbridge_proven)"
-
-// Unknowns are the numbers of bills that have a write with an unknown outcome, each at most countAtMost.
-type Unknowns struct {
-	All     int
-	Unclear int // of proven partners, whose write ended before a time
-	Due     int // of proven partners, which are read now
-}
-
-// CountUnknown counts the bills of the partners that a prefix fits; "" is all of them.
-func (s *Store) CountUnknown(
-	ctx context.Context, prefix partner.ID, unclearBefore, due time.Time,
-) (Unknowns, error) {
-	counted := func(where string) string {
-		return "(SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner >= $1 AND partner < $2 AND " + where +
-			fmt.Sprintf(" LIMIT %d) AS counted)", countAtMost)
-	}
-	return readOne[Unknowns](ctx, s, "counting unknown outcomes", "SELECT "+counted("unknown IS NOT NULL")+", "+
-		counted("unknown < $3 AND "+proven)+", "+counted("due <= $4 AND "+proven),
-		prefix, beyond(prefix), s.stamp(unclearBefore), s.stamp(due))
-}
+// proven is true for the rows "part" of partners whose key is valid. Rows of invented keys are never read.
+const proven = "(SELECT p.partner FROM billbridge_proven p WHERE p.partner = part.partner) IS NOT NULL"
 
 // AskedFor is the next read of a bill that PlanReads has planned. It is before those that the gateway plans by itself.
 var AskedFor = time.UnixMilli(-1).UTC()
@@ -237,48 +216,59 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 // PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of them.
 // It works in batches, as Sweep does.
 func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
-	_, err := s.sweep(ctx, `
-		UPDATE billbridge_bills SET due = CAST($3 AS BIGINT), version = version + 1 WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_bills
-			WHERE partner >= $1 AND partner < $2 AND unknown IS NOT NULL AND `+proven+`
-				AND (due IS NULL OR due > CAST($3 AS BIGINT)) ORDER BY partner`,
-		prefix, beyond(prefix), AskedFor)
+	_, err := s.sweep(ctx, sweep{
+		table: "bills", key: "partner, bill", rows: "partner <> ''", by: "unknown", before: endOfTime, pause: pause,
+		only:   "partner >= $4 AND partner < $5 AND " + proven + " AND (due IS NULL OR due > CAST($3 AS BIGINT))",
+		change: "UPDATE billbridge_bills SET due = CAST($3 AS BIGINT), version = version + 1",
+		args:   []any{AskedFor, prefix, beyond(prefix)},
+	})
 	return err
 }
 
 // Interrupted records the creates that were recorded before a time and never completed, because their gateway ended: see
-// [ledger.Interrupted]. Each of its statements reads at most readAtOnce rows.
+// [ledger.Interrupted].
 func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
 	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
-	for from := (billPlace{}); ; {
-		type found struct {
-			open []ledger.Bill
-			next billPlace
-		}
-		part, err := read(ctx, s, "finding interrupted creates", func(q tx) (p found) {
-			const rows = " FROM billbridge_bills WHERE (partner, bill) > ($1, $2)"
-			last, more := find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill"+rows+
-				" ORDER BY partner, bill LIMIT 1 OFFSET %d", readAtOnce-1), from.Partner, from.Bill)
-			if p.next = last; !more {
-				last.Partner = beyond("")
+	return inParts(ctx, s, "finding interrupted creates", AllPartners,
+		"SELECT "+billColumns+" FROM %[1]s WHERE state = 'pending' OR also_at <> ''", func(rows []billRow) error {
+			for _, row := range rows {
+				b, err := row.bill()
+				if err == nil && len(b.Creates) > 0 {
+					_, _, err = s.Apply(ctx, b, event)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			for _, row := range list[billRow](q, "SELECT "+billColumns+rows+" AND (partner, bill) <= ($3, $4) "+
-				"AND (state = 'pending' OR also_at <> '') ORDER BY partner, bill", // a create of another merchant sets also_at
-				from.Partner, from.Bill, last.Partner, last.Bill) {
-				p.open = append(p.open, opened(q, row, billRow.bill))
-			}
-			return p
-		})
-		if err != nil {
-			return err
-		}
-		for _, b := range part.open {
-			if _, _, err := s.Apply(ctx, b, event); err != nil {
-				return err
-			}
-		}
-		if from = part.next; from.Partner == "" {
 			return nil
+		})
+}
+
+// inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb %[1]s. The arguments
+// of the query begin with $4.
+func inParts[T any](
+	ctx context.Context, s *Store, doing string, in Range, query string, do func([]T) error, args ...any,
+) error {
+	type result struct {
+		found []T
+		next  billPlace
+		more  bool
+	}
+	for from := (billPlace{Partner: in.From}); ; {
+		got, err := read(ctx, s, doing, func(q tx) (r result) {
+			const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3
+				ORDER BY partner, bill LIMIT `
+			place := []any{from.Partner, from.Bill, in.Before}
+			r.next, r.more = find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1), place...)
+			query := fmt.Sprintf(query, fmt.Sprintf("(SELECT *%s%d) AS part", rows, examined))
+			r.found = list[T](q, query, append(place, args...)...)
+			return r
+		})
+		if err == nil {
+			err = do(got.found)
+		}
+		if from = got.next; err != nil || !got.more {
+			return err
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Callback struct {
 	URL         string // of the partner
 	Host        string // of URL; the number of concurrent attempts is limited for each host
 	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
-	Once        bool   // it repeats an equal callback also if there was another one of its Order since
+	Once        bool   // it repeats an equal callback also if there were others of its Order since, up to manyOfOrder
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it will be delivered; List does not return it
@@ -72,11 +72,15 @@ const EventPrefix = "ev_"
 // Made reports whether the gateway has made the callback from a read of the bill.
 func (c Callback) Made() bool { return strings.HasPrefix(c.ID, MadePrefix) }
 
-// ofOrder selects the callbacks of the order $9, and lastOf those that a new one can repeat. There is an index for
-// them.
+// manyOfOrder is the most callbacks of one order that Accept looks at. A bill has few, but the callbacks of a merchant
+// whose bills are not known, and the events of a kind, have one order.
+const manyOfOrder = "1000"
+
+// lastOf and ofOrder select the callbacks of the order $9 that a new one can repeat.
 const (
-	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0"
-	lastOf  = ofOrder + " ORDER BY seq DESC LIMIT 1"
+	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0 " +
+		"ORDER BY seq DESC LIMIT "
+	lastOf = ofOrder + "1"
 )
 
 // Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if
@@ -147,18 +151,18 @@ func (s *Store) accept(
 	}
 	repeatable := lastOf
 	if c.Once {
-		repeatable = ofOrder
+		repeatable = ofOrder + manyOfOrder
 	}
-	// The callbacks after which this one may be no news. As a constant: a pattern in an argument makes SQLite prepare
-	// the statement again for each callback.
-	told := "id LIKE '" + MadePrefix + "%'"
+	// The callbacks after which this one may be no news; without a bill there are none.
+	// Not LIKE, for which PostgreSQL may read the index of ids.
+	told := fmt.Sprintf("substr(id, 1, %d) = '%s'", len(MadePrefix), MadePrefix)
 	if c.Made() {
 		told = "1 = 1"
 	}
 	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts: the
 	// id may be that of another bill by now.
 	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
+			AND $5 <> '' AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
 			AND told.state IN ('waiting', 'delivered') AND `
 	isOutdone := outdone + ofMerchant("told.merchant", "$18") + ")"
 	insert := statement{
@@ -175,7 +179,7 @@ func (s *Store) accept(
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND ` + told + " AND " + noNews("$17", "$18", "told") + `)
+			AND $5 <> '' AND ` + told + " AND " + noNews("$17", "$18", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
@@ -215,9 +219,10 @@ func (s *Store) accept(
 		case !kept.Fresh:
 			counted := q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
-						AND (address = $3 AND digest = $4 AND received > $5
-							OR `+told+" AND "+noNews("$6", "$7", "was")+`))`,
+					SELECT max(seq) FROM (SELECT * FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0
+							ORDER BY seq DESC LIMIT `+manyOfOrder+`) AS was
+						WHERE address = $3 AND digest = $4 AND received > $5
+							OR `+told+" AND "+noNews("$6", "$7", "was")+")",
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), c.Later, storedName(c.Merchant))
 			if counted == 0 { // its key has become one of a partner a moment ago
 				q.fail(ErrFurtherKey)

@@ -95,6 +95,17 @@ func newCalls(t *testing.T, url string) *calls {
 			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
 		},
+		"CountUnknown": func(s *store.Store, prefix partner.ID, unclear, due time.Time) (n struct{ All, Unclear, Due int }, err error) {
+			f := store.BillFilter{PartnerPrefix: prefix, UnclearBefore: unclear, Now: noon, Limit: 1}
+			for list, to := range map[store.BillList]*int{store.UnknownBills: &n.All, store.UnclearBills: &n.Unclear} {
+				f.List = list
+				_, *to, err = s.Bills(ctx, f)
+				must(t, err)
+			}
+			f.List, f.Due = store.UnknownBills, due
+			_, n.Due, err = s.Bills(ctx, f)
+			return n, err
+		},
 		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
 			must(t, s.Interrupted(ctx, cutOff, ledger.Interrupted{Finding: "not asked", Next: noon.Add(time.Hour)}))
 			f.List = store.UnknownBills
@@ -164,7 +175,7 @@ func newCalls(t *testing.T, url string) *calls {
 		},
 		"delivery": func(s *store.Store, at time.Time) store.Callback { return claim(t, s, at)[0].Callback },
 		"page": func(s *store.Store, f store.Filter, examined int) (_ []string, next string, _ error) {
-			p, err := s.PageWithin(ctx, f, examined, 0)
+			p, err := s.PageWithin(ctx, f, examined)
 			all, _ := onePage(t, s, store.Filter{})
 			for _, c := range all {
 				if c.Cursor == p.Next {

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -110,15 +113,25 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
-	for statement, end := range map[string]time.Time{
-		`UPDATE billbridge_bills SET ends = $1, version = version + 1 WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_bills WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2
-		)`: now.Add(estimatedLife),
-		`UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
-			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`: now,
+	for _, w := range []sweep{
+		{
+			table: "bills", key: "partner, bill", rows: "estimated = 1", by: "ends", from: time.UnixMilli(1),
+			before: now.Add(estimatedLife), change: "UPDATE billbridge_bills SET ends = $2, version = version + 1",
+		},
+		{
+			table: "addresses", key: "id", rows: "until IS NULL", by: "ends", before: now,
+			change: "UPDATE billbridge_addresses SET ends = $2",
+		},
 	} {
-		if _, err := s.repeat(ctx, 0, statement, end); err != nil {
-			return err
+		// Again as long as there is one: a sweep passes over rows that are being changed.
+		for left := true; left; {
+			_, err := s.sweep(ctx, w)
+			first, failed := readAll[time.Time](ctx, s, "looking for estimated ends", fmt.Sprintf(
+				"SELECT %s FROM billbridge_%s WHERE %s AND %[1]s >= $1 ORDER BY %[1]s LIMIT 1", w.by, w.table, w.rows), w.since())
+			if err = cmp.Or(err, failed); err != nil {
+				return err
+			}
+			left = len(first) > 0 && first[0].Before(asStored(w.before))
 		}
 	}
 	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
@@ -128,6 +141,9 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	s.ticked.Store(&tick{asStored(now), now, at, time.Now()})
 	return nil
 }
+
+// endOfTime is after every time.
+var endOfTime = time.Unix(1<<40, 0)
 
 // serverTime is the time of PostgreSQL's clock.
 func serverTime(q tx) time.Time {
@@ -145,20 +161,20 @@ func serverTime(q tx) time.Time {
 // Replicas may sweep at the same time.
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention)
-	n, err = s.sweep(ctx, `
-		DELETE FROM billbridge_callbacks WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks c WHERE done < $1 AND NOT EXISTS (
-				SELECT 1 FROM billbridge_addresses a WHERE a.id = c.address AND a.ends >= $1)
-			ORDER BY done`, before)
+	n, err = s.sweep(ctx, sweep{
+		table: "callbacks", key: "seq", rows: "true", by: "done", before: before, pause: pause,
+		only:   "coalesce((SELECT a.ends FROM billbridge_addresses a WHERE a.id = part.address), 0) < $2",
+		change: "DELETE FROM billbridge_callbacks",
+	})
 	if err != nil {
 		return n, err
 	}
 	// Callbacks that are left are waiting or failed, or have been over for less than retention.
-	addresses, err := s.sweep(ctx, `
-		DELETE FROM billbridge_addresses WHERE id IN (
-			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
-			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
-			ORDER BY a.ends`, before)
+	addresses, err := s.sweep(ctx, sweep{
+		table: "addresses", key: "id", rows: "true", by: "ends", before: before, pause: pause,
+		only:   "(SELECT c.seq FROM billbridge_callbacks c WHERE c.address = part.id LIMIT 1) IS NULL",
+		change: "DELETE FROM billbridge_addresses",
+	})
 	return n + addresses, err
 }
 
@@ -166,10 +182,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 // returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator
 // decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
-	return s.sweep(ctx, `
-		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done`,
-		[]byte{}, now, now.Add(-keep))
+	return s.sweep(ctx, sweep{
+		table: "callbacks", key: "seq", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
+		change: "UPDATE billbridge_callbacks SET body = substr(body, 1, 0), erased = $3", args: []any{now},
+	})
 }
 
 // SweepBills removes released rows and the rows of bills that have been over for longer than retention, by the
@@ -177,43 +193,72 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 // more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with a denial stay for ledger.DeniedFor, by the
 // machine's clock.
 func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
-	return s.sweep(ctx, `
-		DELETE FROM billbridge_bills WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_bills WHERE ends < $1 AND doubled IS NULL AND (denied IS NULL OR denied < $2
-				OR denied > $3)
-			ORDER BY ends`,
-		storeTime.Add(-retention), s.stamp(now).Add(-ledger.DeniedFor), s.stamp(now).Add(ledger.DeniedFor))
+	for _, estimated := range []string{"0", "1"} {
+		removed, err := s.sweep(ctx, sweep{
+			table: "bills", key: "partner, bill", rows: "estimated = " + estimated, by: "ends",
+			only:   "doubled IS NULL AND (denied IS NULL OR denied < $3 OR denied > $4)",
+			change: "DELETE FROM billbridge_bills", before: storeTime.Add(-retention), pause: pause,
+			args: []any{s.stamp(now).Add(-ledger.DeniedFor), s.stamp(now).Add(ledger.DeniedFor)},
+		})
+		if n += removed; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
-const pause = 100 * time.Millisecond
+const pause = 20 * time.Millisecond
 
-// sweep runs a statement in batches. The statement ends in the query for the rows to change, to which sweep adds the
-// limit.
-func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
-	return s.repeat(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver), args...)
+// A sweep changes rows of a table whose time in a column is from one on and before another, in batches.
+type sweep struct {
+	table, key   string // without its prefix, and the columns of its primary key
+	rows, by     string // the condition of an index in the order of the column by
+	of           []any  // the arguments of rows, from $2 on
+	from, before time.Time
+	only         string // which of the rows, "part", are changed; "" for all. After the arguments of rows comes before
+	change       string // the statement
+	args         []any  // of only and change, the last ones
+	pause        time.Duration
 }
 
-// repeat runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses
-// after each batch.
-func (s *Store) repeat(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
-	args = append(args, s.batch)
-	for {
-		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
-			removed := q.exec(statement, args...)
-			if removed > 0 && !s.postgres {
+// since is from as a statement has it: rows without a time are before all.
+func (w sweep) since() int64 { return max(0, w.from.UnixMilli()) }
+
+// sweep makes a sweep, and returns the number of rows changed. A statement reads a batch of rows, also if none of them
+// is to be changed: the next one goes on after them. It compares with one bound: of rows between two, PostgreSQL expects
+// so few that it may read and sort all.
+func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
+	batch := min(s.batch, examined)
+	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 ORDER BY %[3]s LIMIT ", w.table, w.rows, w.by)
+	only := fmt.Sprintf("part.%s < $%d AND %s", w.by, len(w.of)+2, cmp.Or(w.only, "true"))
+	change := w.change + " WHERE " + fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), only, w.table)
+	type result struct {
+		changed int
+		next    int64
+		more    bool
+	}
+	for from := w.since(); ; {
+		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
+			args := append([]any{from}, w.of...)
+			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
+				slices.Clone(args)...)
+			if got.changed = int(q.exec(change, append(append(args, w.before), w.args...)...)); got.changed == 0 {
+				got.next++ // else there may be more with the same time
+			}
+			if got.changed > 0 && !s.postgres {
 				q.exec("PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
 			}
-			return removed
+			return got
 		})
-		n += int(removed)
-		if err != nil || removed < int64(s.batch) {
+		n += got.changed
+		if from = got.next; err != nil || !got.more || from > w.before.UnixMilli() {
 			return n, err
 		}
 		select {
 		case <-ctx.Done():
 			return n, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(w.pause):
 		}
 	}
 }

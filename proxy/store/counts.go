@@ -114,7 +114,7 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 
 // CountsOf returns what was counted of some partners by a version of the table.
 func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) ([]Counts, error) {
-	return s.selectCounts(ctx, "version = $1 AND partner IN "+fmt.Sprintf(s.each, "$2"), version, texts(ids))
+	return s.selectCounts(ctx, "version = $1 AND partner "+fmt.Sprintf(s.each, "$2"), version, texts(ids))
 }
 
 // MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and
@@ -128,25 +128,36 @@ func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]
 		"FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
 }
 
-// SweepCounts removes the counts of all other versions that were last added to before a time, in batches as Sweep
-// does, and returns the number of rows removed. Replicas do not get a new version at the same moment, and a version
+// SweepCounts removes the counts of all other versions that were last added to before a time, and
+// returns the number of rows removed. Replicas do not get a new version at the same moment, and a version
 // may be rolled back: before must be long enough ago for both.
 func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.Time) (n int, err error) {
-	if len(versions) == 0 || slices.Contains(versions, "") {
+	if len(versions) == 0 || slices.ContainsFunc(versions, func(version string) bool {
+		return version == "" || columnValues([]any{version}) != nil
+	}) {
 		return 0, errors.New("store: a sweep of counts needs the versions whose counts stay")
 	}
-	var c conditions
-	c.add("added < %s", before)
-	for _, version := range versions {
-		c.add("version <> %s", version)
+	for last := ""; ; {
+		all, err := readAll[string](ctx, s, "finding versions of counts",
+			"SELECT version FROM billbridge_counts WHERE version > $1 ORDER BY version LIMIT 1", last)
+		if err != nil || len(all) == 0 {
+			return n, err
+		}
+		if last = all[0]; slices.Contains(versions, last) {
+			continue
+		}
+		// A version is one of an operation: it has a row for each partner.
+		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
+			return q.exec("DELETE FROM billbridge_counts WHERE version = $1 AND added < $2", last, before)
+		})
+		if n += int(removed); err != nil {
+			return n, err
+		}
 	}
-	return s.sweep(ctx, `
-		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
-			SELECT version, partner, operation FROM billbridge_counts WHERE `+c.String()+" ORDER BY added", c.args...)
 }
 
-// texts are one argument, for each.
-func texts[T ~string](all []T) string {
+// texts are one argument, for each or seqs.
+func texts[T any](all []T) string {
 	list, _ := json.Marshal(append([]T{}, all...)) // nil is no list
 	return string(list)
 }

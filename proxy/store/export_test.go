@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -137,10 +139,71 @@ func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 // LastOf and OfOrder are statements whose plans are looked at.
 const (
 	LastOf  = lastOf
-	OfOrder = ofOrder
+	OfOrder = ofOrder + manyOfOrder
 )
 
-// PageWithin is Page with other bounds.
-func (s *Store) PageWithin(ctx context.Context, f Filter, examined, few int) (Page, error) {
-	return s.pageWithin(ctx, f, bounds{examined, few})
+// PageWithin is Page with another bound.
+func (s *Store) PageWithin(ctx context.Context, f Filter, examined int) (Page, error) {
+	f.examined, f.parts = examined, 1
+	return s.Page(ctx, f)
+}
+
+// Before has f called before each statement of the store, with what runs it.
+func (s *Store) Before(f func(on queries, text string, args []any)) { s.engine = watched{s.engine, f} }
+
+type watched struct {
+	engine
+	before func(on queries, text string, args []any)
+}
+
+func (e watched) watch(f func(tx)) func(tx) {
+	return func(q tx) { f(tx{q.ctx, watchedQueries{q.queries, e.before}, q.ending}) }
+}
+
+func (e watched) read(ctx context.Context, f func(tx)) error { return e.engine.read(ctx, e.watch(f)) }
+
+func (e watched) write(ctx context.Context, f func(tx)) error { return e.engine.write(ctx, e.watch(f)) }
+
+func (e watched) record(ctx context.Context, n *entry) error { return e.write(ctx, n.apply) }
+
+type watchedQueries struct {
+	queries
+	before func(on queries, text string, args []any)
+}
+
+func (q watchedQueries) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	q.before(q.queries, text, args)
+	return q.queries.ExecContext(ctx, text, args...)
+}
+
+func (q watchedQueries) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	q.before(q.queries, text, args)
+	return q.queries.QueryContext(ctx, text, args...)
+}
+
+// Exec runs statements in a transaction.
+func (s *Store) Exec(ctx context.Context, statement string, args ...any) error {
+	return s.exec(ctx, "filling", statement, args...)
+}
+
+// Writer is the connection of an SQLite store that writes.
+func (s *Store) Writer() *sql.Conn { return s.engine.(*sqliteEngine).writer }
+
+// Queries is what runs statements.
+type Queries = queries
+
+// Columns are those of a table.
+func (s *Store) Columns(t testing.TB, table string) (columns []string) {
+	t.Helper()
+	if err := s.read(t.Context(), func(q tx) {
+		rows, err := q.QueryContext(q.ctx, "SELECT * FROM "+table)
+		if err == nil {
+			columns, err = rows.Columns()
+			_ = rows.Close()
+		}
+		q.fail(err)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return columns
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,51 +21,72 @@ type Happening struct {
 	Operation string // of a write; of a doubled bill, of the call that showed it
 }
 
-// happeningsMost is the most happenings that are returned at once; the oldest are left out.
-const happeningsMost = 100_000
+// happeningsMost is the most happenings of a kind that are returned at once; the oldest are left out.
+const happeningsMost = 2000
 
-// Happened returns what has happened since a time, the first first: bills that were found at both upstreams, callbacks
-// that failed and those that are missing; and bills with a write that ended without an answer before unclear, if its
-// outcome is still unknown: the first one of the bill. Of each kind it returns the first of each partner in each hour
-// (UTC). Callbacks of an upstream named without are left out.
-func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without string) ([]Happening, error) {
+// Happened returns what has happened since the hour (UTC) of a time, the first first: bills that were found at both
+// upstreams, callbacks that failed and those that are missing; and, however long ago, writes that ended without an
+// answer before unclear, if their outcome is still unknown. Of each kind it returns the first of each partner in each
+// hour. Of partners without a call that succeeded, and of events, it returns nothing.
+func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []Happening, err error) {
 	type row struct {
-		Happening
-		Data []byte // of a bill
+		Partner                            partner.ID
+		At                                 time.Time
+		Upstream, Outcome, State, Callback string
+		Data                               []byte // of a bill
 	}
-	rows, err := readAll[row](ctx, s, "finding what has happened", fmt.Sprintf(`
-		SELECT * FROM (
-			SELECT kind, partner, upstream, outcome, state, id, at, '' AS operation, data FROM (
-				SELECT h.*, ROW_NUMBER() OVER (PARTITION BY kind, partner, at / %d ORDER BY at, id) AS nth FROM (
-					SELECT 'doubled' AS kind, partner, '' AS upstream, '' AS outcome, '' AS state, '' AS id, doubled AS at,
-						data
-						FROM billbridge_bills WHERE doubled >= $1
-					UNION ALL SELECT 'unknown', partner, upstream, '', '', '', unknown, data
-						FROM billbridge_bills WHERE unknown < $2 AND %s
-					UNION ALL SELECT 'dead', partner, upstream, last_outcome, '', id, last_at, ''
-						FROM billbridge_callbacks WHERE state = 'failed' AND last_at >= $1 AND upstream <> $3
-					UNION ALL SELECT 'missing', partner, upstream, '', shown, '', missing, ''
-						FROM billbridge_addresses WHERE missing >= $1
-				) h
-			) firsts WHERE nth = 1 ORDER BY at DESC, kind, partner LIMIT %d
-		) latest ORDER BY at, kind DESC, partner DESC`,
-		time.Hour.Milliseconds(), proven, happeningsMost), since, unclear, without)
-	var all []Happening
-	for _, row := range rows {
-		h := row.Happening
-		if len(row.Data) > 0 {
-			b, err := billRow{Data: row.Data}.bill()
-			if err != nil {
-				return nil, err
+	hour := since.Truncate(time.Hour)
+	all, err = read(ctx, s, "finding what has happened", func(q tx) (all []Happening) {
+		for _, of := range []struct {
+			kind, query  string
+			from, before time.Time
+		}{
+			{"doubled", firsts("bills", "doubled", "true", "''", "''", "''", "''", "data"), hour, endOfTime},
+			{"unknown", firsts("bills", "unknown", "true", "''", "''", "''", "''", "data"), time.UnixMilli(1), unclear},
+			{"dead", firsts("callbacks", "last_at", "state = 'failed' AND address <> ''",
+				"upstream", "last_outcome", "''", "id", "''"), hour, endOfTime},
+			{"missing", firsts("addresses", "missing", "true", "upstream", "''", "shown", "''", "''"), hour, endOfTime},
+		} {
+			for _, r := range list[row](q, of.query, of.from, of.before) {
+				h := Happening{of.kind, r.Partner, r.Upstream, r.Outcome, r.State, r.Callback, r.At, ""}
+				if len(r.Data) > 0 {
+					b := opened(q, billRow{Data: r.Data}, billRow.bill)
+					call := b.Doubled
+					if of.kind == "unknown" {
+						is := func(w ledger.Write) bool { return w.At.Equal(b.UnknownSince()) }
+						call = &b.Writes[slices.IndexFunc(b.Writes, is)].Call
+						h.Upstream = call.Upstream
+					}
+					h.Operation = call.Operation
+				}
+				all = append(all, h)
 			}
-			call := b.Doubled
-			if h.Kind == "unknown" {
-				call = &b.Writes[slices.IndexFunc(b.Writes, func(w ledger.Write) bool { return w.At.Equal(b.UnknownSince()) })].Call
-				h.Upstream = call.Upstream
-			}
-			h.Operation = call.Operation
 		}
-		all = append(all, h)
-	}
+		return all
+	})
+	slices.SortFunc(all, func(a, b Happening) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(b.Kind, a.Kind), cmp.Compare(b.Partner, a.Partner))
+	})
 	return all, err
+}
+
+// firsts selects the first row of each proven partner in each hour, by a column with a time, from $1 on and before $2: its
+// partner, time and columns. It looks into the index by partner, as an expression that no other
+// index has, and time, from the last hour of each partner back.
+func firsts(table, at, where string, columns ...string) string {
+	one := func(column, of, from, before, order string) string {
+		return fmt.Sprintf(`(SELECT %s FROM billbridge_%s t WHERE CAST(t.partner || '' AS TEXT) = %s
+			AND t.%s >= %s AND t.%[4]s < %[6]s AND %[7]s ORDER BY t.%[4]s %[8]s LIMIT 1)`, column, table, of, at, from, before, where, order)
+	}
+	hour := fmt.Sprintf("f.at / %d * %[1]d", time.Hour.Milliseconds())
+	query := "WITH RECURSIVE found (partner, at) AS (SELECT p.partner, " + one(at, "p.partner", "$1", "$2", "DESC") +
+		" FROM billbridge_proven p UNION ALL SELECT f.partner, " + one(at, "f.partner", "$1", hour, "DESC") +
+		" FROM found f WHERE f.at > 0) SELECT f.partner"
+	for _, column := range append([]string{at}, columns...) {
+		if column != "''" {
+			column = one(column, "f.partner", hour, "f.at + 1", "ASC")
+		}
+		query += ", " + column
+	}
+	return query + fmt.Sprintf(" FROM (SELECT * FROM found WHERE at > 0 LIMIT %d) AS f", happeningsMost)
 }

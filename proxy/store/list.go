@@ -7,7 +7,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -28,19 +27,25 @@ type Filter struct {
 	Limit         int       // at most so many; 0 means 100 for Page, and all for Count, Replay and Drop
 	InOrder       bool      // without those of a bill that a newer one follows, which waits or was delivered
 	After         int64     // for Page: only those after the callback with this Cursor, the last of the page before
+
+	examined, parts int // as in walk; and instead of partsOfPage
 }
 
 // Count returns the number of callbacks that a filter selects.
-func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
-	where, err := f.where()
-	if err != nil {
+func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
+	if err := f.check(); err != nil {
 		return 0, err
 	}
-	return read(ctx, s, "counting callbacks", func(q tx) int {
-		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
-		const meant = "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE %s LIMIT %d) AS meant"
-		return value[int](q, fmt.Sprintf(meant, where, cmp.Or(f.Limit, math.MaxInt)), where.args...)
-	})
+	most := cmp.Or(f.Limit, math.MaxInt)
+	for from := start(false); from != 0 && n < most; {
+		p, err := read(ctx, s, "counting callbacks", func(q tx) part[int] {
+			return partOf[int](q, f.walk(q, false), "1", from, most-n)
+		})
+		if n, from = n+len(p.found), p.next; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
@@ -87,58 +92,72 @@ func (s *Store) Decide(
 		return 0, fmt.Errorf("%w: only failed callbacks can be replayed or dropped together, not %s ones",
 			ErrFilter, f.State)
 	}
-	if err := checkDecision(by, now); err != nil {
+	if err := cmp.Or(checkDecision(by, now), f.check()); err != nil {
 		return 0, err
 	}
 	f.State = Dead
 	// Each batch begins after the last callback of the one before: what fails again meanwhile is not changed twice.
-	for from := int64(0); ; {
+	for from := start(true); ; {
 		batch := s.batch
 		if f.Limit > 0 {
 			batch = min(batch, f.Limit-n)
 		}
-		where, err := f.where(now)
-		if err != nil || batch <= 0 {
-			return n, err
+		type candidate struct {
+			Seq   int64
+			Order string
 		}
-		where.add("seq > %s", from)
-		meant := fmt.Sprintf("SELECT ordering FROM billbridge_callbacks WHERE CAST($1 AS BIGINT) > 0 AND %s "+
-			"ORDER BY seq LIMIT %d", where, batch)
-		given := slices.Clone(where.args)
-		where.add("ordering IN "+s.each, "")
-		statement := fmt.Sprintf(`
-			UPDATE billbridge_callbacks SET %s WHERE seq IN (
-				SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq LIMIT %d %s
-			) RETURNING seq`, d.set, where, batch, s.passOver)
-		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
+		type result struct {
+			changed int
+			next    int64
+		}
+		got, err := write(ctx, s, "changing callbacks", func(q tx) (got result) {
 			s.betweenClaims(q)
-			of := onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
-			orders := list[string](q, meant, slices.Clone(given)...)
+			w := f.walk(q, true)
+			var meant []int64
+			var orders []string
+			got.next = from
+			for n := 0; n < partsOfPage && got.next != 0 && len(meant) < batch; n++ {
+				p := partOf[candidate](q, w, "seq, ordering", got.next, batch-len(meant))
+				for _, c := range p.found {
+					meant, orders = append(meant, c.Seq), append(orders, c.Order)
+				}
+				got.next = p.next
+			}
+			if len(meant) == 0 {
+				return got
+			}
+			if len(meant) == batch {
+				got.next = meant[batch-1]
+			}
 			slices.Sort(orders)
 			orders = slices.Compact(orders)
 			s.lockOrders(q, orders)
-			changed := list[int64](q, statement, append(slices.Clone(given), texts(orders))...)
+			c := conditions{args: []any{now}}
+			c.add("seq "+s.seqs, texts(meant))
+			// An attempt may have ended since. As an expression, which no other index has.
+			c.add("state || '' = '" + string(Dead) + "'")
+			f.inOrder(&c)
+			got.changed = int(q.exec("UPDATE billbridge_callbacks SET "+d.set+" WHERE "+c.String(), c.args...))
+			if got.changed == 0 {
+				return got
+			}
 			if d.To == Waiting {
-				markAll(q, now, "ordering IN "+fmt.Sprintf(s.each, "$2"), texts(orders))
+				markAll(q, now, "ordering "+fmt.Sprintf(s.each, "$2"), texts(orders))
 			}
-			if len(changed) > 0 {
-				audited(q, Change{
-					Action: d.Action, By: by, At: now, Partner: of,
-					Subject: callbacksIn(len(changed)) + ", " + f.words(),
-					From:    string(Dead), To: string(d.To),
-				})
-			}
-			return changed
+			audited(q, Change{
+				Action: d.Action, By: by, At: now,
+				Partner: onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks")),
+				Subject: callbacksIn(got.changed) + ", " + f.words(), From: string(Dead), To: string(d.To),
+			})
+			return got
 		})
 		if err != nil {
 			return n, err
 		}
-		n += len(changed)
-		from = slices.Max(append(changed, from))
-		if progress != nil && len(changed) > 0 {
+		if n += got.changed; progress != nil && got.changed > 0 {
 			progress(n)
 		}
-		if len(changed) < batch {
+		if from = got.next; from == 0 || n == f.Limit && n > 0 {
 			return n, nil
 		}
 	}
@@ -210,47 +229,111 @@ func (c *conditions) given(condition string, arg any) {
 
 func (c conditions) String() string { return cmp.Or(strings.Join(c.all, " AND "), "true") }
 
-// where is the condition of a filter, whose arguments come after the given ones.
-func (f Filter) where(args ...any) (c conditions, err error) {
-	c.args = args
+// check refuses a wrong filter.
+func (f Filter) check() error {
 	switch f.State {
-	case "":
-	case Waiting, Delivered, Dead, Dropped, Superseded:
-		c.add("state = '" + string(f.State) + "'") // not an argument, for the partial indices
+	case "", Waiting, Delivered, Dead, Dropped, Superseded:
 	default:
-		return c, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
+		return fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
 	}
 	if f.Limit < 0 {
-		return c, fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
+		return fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
 	}
 	if err := columnValues([]any{f.Bill, f.Upstream}); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrFilter, err)
+		return fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	if f.PartnerPrefix != "" {
-		if err := checkPrefix(f.PartnerPrefix); err != nil {
-			return c, err
-		}
-		c.add("partner >= %s AND partner < %s", f.PartnerPrefix, beyond(f.PartnerPrefix))
+		return checkPrefix(f.PartnerPrefix)
 	}
-	for _, part := range f.parts() {
-		c.given(part.condition, part.value)
+	return nil
+}
+
+// meant adds the conditions of a filter with the whole ID of its partner.
+func (f Filter) meant(c *conditions) {
+	for _, term := range f.terms() {
+		c.given(term.condition, term.value)
 	}
+	c.given("partner = %s", f.PartnerPrefix)
+	c.given("state = %s", string(f.State))
+	f.inOrder(c)
+}
+
+func (f Filter) inOrder(c *conditions) {
 	if f.InOrder {
 		c.add(`NOT (bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
 			WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq > billbridge_callbacks.seq
 				AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `))`)
 	}
-	return c, nil
 }
 
-// A part of a filter is compared with one column.
-type part struct {
+// examined is the most rows that one statement of a list reads. With more, PostgreSQL may take it for cheaper to read
+// and sort all rows, if its statistics are of a smaller table.
+const examined = 100
+
+// A walk goes through rows of a table in the order of an index, whatever the statistics say.
+type walk struct {
+	table, by   string // the last column of the index, which is unique
+	oldestFirst bool
+	rows        conditions        // of the columns of the index before
+	meant       func(*conditions) // which of the rows are meant
+	examined    int               // 0 means examined
+}
+
+// start is from where the first part of a walk goes on.
+func start(oldestFirst bool) int64 {
+	if oldestFirst {
+		return -1
+	}
+	return math.MaxInt64
+}
+
+// A part of a walk is those of the next examined rows that are meant.
+type part[T any] struct {
+	found []T
+	next  int64 // from where the next part goes on, if it is not limited; 0 after the last
+}
+
+// partOf reads the next part of a walk, at most limit of its rows.
+func partOf[T any](q tx, w walk, columns string, from int64, limit int) (p part[T]) {
+	order, follow := "DESC", " < %s"
+	if w.oldestFirst {
+		order, follow = "ASC", " > %s"
+	}
+	c, most := w.rows, cmp.Or(w.examined, examined)
+	c.add(w.by+follow, from)
+	rows := fmt.Sprintf(" FROM %s WHERE %s ORDER BY %s %s LIMIT ", w.table, c, w.by, order)
+	p.next, _ = find[int64](q, fmt.Sprintf("SELECT %s%s1 OFFSET %d", w.by, rows, most-1), c.args...)
+	c.all = nil
+	w.meant(&c)
+	p.found = list[T](q, fmt.Sprintf("SELECT %s FROM (SELECT *%s%d) AS %s WHERE %s ORDER BY %s %s LIMIT %d",
+		columns, rows, most, w.table, c, w.by, order, limit), c.args...)
+	return p
+}
+
+// walk goes through the callbacks that a filter may mean.
+func (f Filter) walk(q tx, oldestFirst bool) walk {
+	f.PartnerPrefix = cmp.Or(onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks")), f.PartnerPrefix)
+	w := walk{table: "billbridge_callbacks", by: "seq", oldestFirst: oldestFirst, meant: f.meant, examined: f.examined}
+	switch {
+	case f.Bill != "":
+		w.rows.add("bill = %s", f.Bill)
+	case f.State != "" && f.State != Delivered:
+		// Not an argument, and all conditions of the partial index.
+		w.rows.add("state = '" + string(f.State) + "' AND state <> 'delivered' AND seq <> 0")
+	case f.PartnerPrefix != "":
+		w.rows.add("partner = %s", f.PartnerPrefix)
+	}
+	return w
+}
+
+// A term of a filter is compared with one column.
+type term struct {
 	name, condition string
 	value           any
 }
 
-func (f Filter) parts() []part {
-	return []part{
+func (f Filter) terms() []term {
+	return []term{
 		{"bill", "bill = %s", f.Bill},
 		{"upstream", "upstream = %s", f.Upstream},
 		{"since", "received >= %s", f.Since},
@@ -268,14 +351,14 @@ func callbacksIn(n int) string {
 // words describe a filter, except its state and partner, for the audit log.
 func (f Filter) words() string {
 	var words []string
-	for _, part := range f.parts() {
-		switch at, ok := part.value.(time.Time); {
-		case reflect.ValueOf(part.value).IsZero():
+	for _, term := range f.terms() {
+		switch at, ok := term.value.(time.Time); {
+		case reflect.ValueOf(term.value).IsZero():
 			continue
 		case ok:
-			part.value = at.Format(time.RFC3339)
+			term.value = at.Format(time.RFC3339)
 		}
-		words = append(words, fmt.Sprintf("%s %v", part.name, part.value))
+		words = append(words, fmt.Sprintf("%s %v", term.name, term.value))
 	}
 	if f.Limit > 0 {
 		words = append(words, fmt.Sprintf("at most %d", f.Limit))
@@ -298,8 +381,9 @@ func checkPrefix(prefix partner.ID) error {
 // fitting is a query for the first and the last partner of the rows in a table that an abbreviated ID, $1, fits. It
 // reads two entries of an index, not all rows between.
 func fitting(table string) string {
-	const meant = "SELECT coalesce(%[2]s(partner), '') AS partner FROM %[1]s WHERE partner >= $1 AND partner < $2"
-	return fmt.Sprintf(meant, table, "min") + " UNION " + fmt.Sprintf(meant, table, "max")
+	const end = `SELECT partner FROM (
+		SELECT partner FROM %s WHERE partner >= $1 AND partner < $2 ORDER BY partner %s LIMIT 1) AS %[2]s_one`
+	return fmt.Sprintf(end, table, "ASC") + " UNION " + fmt.Sprintf(end, table, "DESC")
 }
 
 // onePartner returns the partner that an abbreviated ID fits, by queries for partners, and "" if there is none or
@@ -308,22 +392,12 @@ func onePartner(q tx, prefix partner.ID, queries ...string) (one partner.ID) {
 	if prefix == "" {
 		return ""
 	}
-	// A condition around the queries would make SQLite read all rows.
-	all := slices.DeleteFunc(list[partner.ID](q, strings.Join(queries, " UNION "), prefix, beyond(prefix)),
-		func(id partner.ID) bool { return id == "" })
+	all := list[partner.ID](q, strings.Join(queries, " UNION "), prefix, beyond(prefix))
 	if len(all) > 1 {
 		q.fail(ErrAmbiguous)
 	}
 	return append(all, "")[0]
 }
-
-// bounds are those of the rows that one page reads, so that it takes milliseconds however many callbacks there are.
-type bounds struct {
-	examined int // in the order of acceptance
-	few      int // of one partner, or waiting: these are read and sorted
-}
-
-var pageBounds = bounds{examined: 20_000, few: 2_000}
 
 // clockSlack is more than the clocks of gateways that share a store differ.
 const clockSlack = time.Hour
@@ -334,110 +408,42 @@ type Page struct {
 	Next      int64 // for Filter.After of the next page; 0 if there are no more
 }
 
-const pageOf = 100 // the limit of Page if the filter has none
+const (
+	pageOf      = 100 // the limit of Page if the filter has none
+	partsOfPage = 20  // the most parts of a walk that a page reads
+)
 
 // Page returns callbacks without their bodies, the last accepted first. It reads a bounded number of rows. So a page
 // can have fewer callbacks than Limit, or none, although there are more: then Next is not 0.
 func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
-	return s.pageWithin(ctx, f, pageBounds)
-}
-
-func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error) {
-	f.Limit = cmp.Or(f.Limit, pageOf)
-	where, err := f.where()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return Page{}, err
 	}
+	f.Limit = cmp.Or(f.Limit, pageOf)
 	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
-		where, index := where, "NOT INDEXED"
-		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
-		before := s.before(q, f)
-		where.add(fmt.Sprint("seq < ", before))
-		if few, args := fewCandidates(q, f, b.few); few != "" {
-			where.add("seq IN (SELECT seq FROM billbridge_callbacks WHERE "+few+")", args...)
-		} else {
-			p.Next, index = last(q, f, before, b.examined)
-			where.add(fmt.Sprint("seq >= ", p.Next))
-		}
-		if s.postgres {
-			index = ""
-		}
-		for _, row := range list[Callback](q, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s "+
-			"ORDER BY seq DESC LIMIT %d", columns, index, where, f.Limit+1), where.args...) {
-			if len(p.Callbacks) == f.Limit {
-				p.Next = p.Callbacks[f.Limit-1].Cursor
-				break
+		w, from := f.walk(q, false), cmp.Or(f.After, start(false))
+		for n := 0; n < cmp.Or(f.parts, partsOfPage) && from != 0 && len(p.Callbacks) < f.Limit; n++ {
+			part := partOf[Callback](q, w, columns, from, f.Limit-len(p.Callbacks))
+			from = part.next
+			for _, row := range part.found {
+				c, err := s.keys.callback(row)
+				if err != nil { // it is listed without its address, so that it can be found
+					c, c.URL = row, ""
+				}
+				p.Callbacks = append(p.Callbacks, c)
 			}
-			c, err := s.keys.callback(row)
-			if err != nil { // it is listed without its address, so that it can be found
-				c, c.URL = row, ""
+			if from != 0 && !f.Since.IsZero() && value[time.Time](q,
+				"SELECT received FROM billbridge_callbacks WHERE seq = $1", from).Before(f.Since.Add(-clockSlack)) {
+				from = 0 // all older ones were received before, too
 			}
-			p.Callbacks = append(p.Callbacks, c)
 		}
-		if p.Next != 0 && !f.Since.IsZero() && receivedAt(q, p.Next).Before(f.Since.Add(-clockSlack)) {
-			p.Next = 0 // all older ones were received before, too
+		if p.Next = from; len(p.Callbacks) == f.Limit {
+			last := p.Callbacks[f.Limit-1].Cursor
+			p.Next = 0
+			if more := partOf[int64](q, w, "seq", last, 1); len(more.found) > 0 || more.next != 0 {
+				p.Next = last
+			}
 		}
 		return p
 	})
-}
-
-// last returns the seq of the last callback that a page examines, 0 if it examines all, and the index that SQLite
-// must use for that, if any: it knows no statistics, and may choose one that reads more rows.
-func last(q tx, f Filter, before int64, examined int) (seq int64, index string) {
-	var c conditions
-	c.add(fmt.Sprint("seq < ", before))
-	index = "NOT INDEXED"
-	switch {
-	case f.State == Dead, f.State == Superseded:
-		c.add("state = '" + string(f.State) + "'")
-		index = "INDEXED BY billbridge_callbacks_" + string(f.State)
-	case f.Upstream != "":
-		c.add("upstream = %s", f.Upstream)
-		index = "INDEXED BY billbridge_callbacks_upstream"
-	}
-	seq, _ = find[int64](q, fmt.Sprintf("SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq DESC "+
-		"LIMIT 1 OFFSET %d", c, examined-1), c.args...)
-	return seq, index
-}
-
-// fewCandidates is a condition that an index serves, for the callbacks of a bill, of a partner, or those that wait.
-// There is none if these are more than a page may read and sort. A bill has few.
-func fewCandidates(q tx, f Filter, few int) (condition string, args []any) {
-	from, before := "'"+string(f.PartnerPrefix)+"'", "'"+string(beyond(f.PartnerPrefix))+"'" // hexadecimal digits
-	switch {
-	case f.Bill != "":
-		return "bill = %s AND partner IN (" + partnersOf("billbridge_callbacks", from, before) + ")", []any{f.Bill}
-	case f.PartnerPrefix != "":
-		condition = "partner >= " + from + " AND partner < " + before
-	case f.State == Waiting:
-		condition = "state = 'waiting'"
-	default:
-		return "", nil
-	}
-	if value[int](q, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM billbridge_callbacks WHERE %s LIMIT %d) AS few",
-		condition, few+1)) > few {
-		return "", nil
-	}
-	return condition, nil
-}
-
-// before returns the seq before which the callbacks of the page are.
-func (s *Store) before(q tx, f Filter) int64 {
-	before := value[int64](q, "SELECT coalesce(max(seq), 0) + 1 FROM billbridge_callbacks")
-	if f.After != 0 {
-		before = min(before, f.After)
-	}
-	if f.Until.IsZero() {
-		return before
-	}
-	// Later rows were received later, but for the clocks of several gateways.
-	until := f.Until.Add(clockSlack)
-	return int64(sort.Search(int(before), func(seq int) bool { return !receivedAt(q, int64(seq)).Before(until) }))
-}
-
-// receivedAt returns when the last callback up to a seq was received; the zero time if there is none.
-func receivedAt(q tx, seq int64) time.Time {
-	at, _ := find[time.Time](q,
-		"SELECT received FROM billbridge_callbacks WHERE seq <= $1 ORDER BY seq DESC LIMIT 1", seq)
-	return at
 }

@@ -68,6 +68,11 @@ func checkKey(q tx, k PartnerKey) int {
 		text := "key " + of.Key.Short() + " is one of partner " + of.Partner.Short() + " already"
 		q.fail(&KeyConflict{Text: text})
 	}
+	if n := value[int](q, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner = $1 "+
+		"ORDER BY bill LIMIT %d) AS held", keyBills+1), k.Key); n > keyBills {
+		q.fail(&KeyConflict{Text: fmt.Sprintf("more than %d bills are stored under the key, and at most so many can become "+
+			"those of another partner, since all creates wait for that. Name the key with more bills first", keyBills)})
+	}
 	const pending = " FROM billbridge_bills WHERE partner = $1 AND state = 'pending'"
 	if n := value[int](q, "SELECT count(*)"+pending, k.Key); n > 0 {
 		q.fail(&KeyConflict{
@@ -77,10 +82,6 @@ func checkKey(q tx, k PartnerKey) int {
 	}
 	bills := value[int](q, `SELECT count(*) FROM billbridge_bills WHERE partner = $1
 		AND (state IN ('pending', 'owned') OR unknown IS NOT NULL OR doubled IS NOT NULL)`, k.Key)
-	if bills > keyBills {
-		q.fail(&KeyConflict{Text: fmt.Sprintf("%d bills are stored under the key, and at most %d can become those of "+
-			"another partner, since all creates wait for that. Name the key with more bills first", bills, keyBills)})
-	}
 	conflict := &KeyConflict{}
 	for _, pair := range sharedBills(q, k) {
 		if _, ok := ledger.Merge(pair[0], pair[1]); !ok {
@@ -98,16 +99,10 @@ func checkKey(q tx, k PartnerKey) int {
 
 // sharedBills are the bills that are stored under a key and under its partner: first that of the partner.
 func sharedBills(q tx, k PartnerKey) (pairs [][2]ledger.Bill) {
-	of := func(id, other partner.ID) (bills []ledger.Bill) {
-		for _, row := range list[billRow](q, "SELECT "+billColumns+` FROM billbridge_bills b WHERE partner = $1 AND EXISTS (
-			SELECT 1 FROM billbridge_bills o WHERE o.partner = $2 AND o.bill = b.bill) ORDER BY bill`, id, other) {
-			bills = append(bills, opened(q, row, billRow.bill))
-		}
-		return bills
-	}
-	partners, keys := of(k.Partner, k.Key), of(k.Key, k.Partner)
-	for i := range min(len(partners), len(keys)) {
-		pairs = append(pairs, [2]ledger.Bill{partners[i], keys[i]})
+	for _, bill := range list[string](q, `SELECT bill FROM billbridge_bills b WHERE partner = $1 AND (
+		SELECT o.version FROM billbridge_bills o WHERE o.partner = $2 AND o.bill = b.bill) > 0 ORDER BY bill`,
+		k.Key, k.Partner) {
+		pairs = append(pairs, [2]ledger.Bill{storedBill(q, k.Partner, bill), storedBill(q, k.Key, bill)})
 	}
 	return pairs
 }
@@ -151,15 +146,20 @@ func (s *Store) AddKey(
 				q.exec(statement.text, statement.args...)
 				q.exec("DELETE FROM billbridge_bills WHERE partner = $1 AND bill = $2", k.Key, both.ID)
 			}
+			orders := list[string](q, "SELECT "+orderOfPartner+" FROM billbridge_callbacks WHERE partner = $2 AND $1 <> ''",
+				k.Partner, k.Key)
 			for _, statement := range mergeKey {
 				q.exec(statement, k.Partner, k.Key)
 			}
-			markAll(q, at, "partner = $2", k.Partner)
+			markAll(q, at, "ordering "+fmt.Sprintf(s.each, "$2"), texts(orders))
 			q.exec("INSERT INTO billbridge_partner_keys (key_hash, partner) VALUES ($1, $2)", k.Key, k.Partner)
 		})
 		return bills
 	})
 }
+
+// orderOfPartner is the order of a callback of a key, $2, when that is one of a partner, $1.
+const orderOfPartner = "CASE WHEN substr(ordering, 1, 65) = $2 || ' ' THEN $1 || substr(ordering, 65) ELSE ordering END"
 
 // mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of both
 // were merged before. The audit log is not changed.
@@ -167,8 +167,7 @@ var mergeKey = []string{
 	"UPDATE billbridge_bills SET partner = $1, version = version + 1 WHERE partner = $2",
 	`UPDATE billbridge_addresses SET partner = $1, unproven = CASE WHEN unproven IS NULL THEN NULL ELSE $1 END
 		WHERE partner = $2`,
-	`UPDATE billbridge_callbacks SET partner = $1, ordering = CASE WHEN substr(ordering, 1, 65) = $2 || ' '
-		THEN $1 || substr(ordering, 65) ELSE ordering END WHERE partner = $2`,
+	`UPDATE billbridge_callbacks SET partner = $1, ordering = ` + orderOfPartner + ` WHERE partner = $2`,
 	"DELETE FROM billbridge_stages WHERE partner = $2 AND $1 <> ''",
 	`INSERT INTO billbridge_seen (partner, seen) SELECT $1, seen FROM billbridge_seen WHERE partner = $2
 		ON CONFLICT (partner) DO NOTHING`,

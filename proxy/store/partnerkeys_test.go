@@ -306,7 +306,7 @@ func TestKeyWithManyBillsIsRefused(t *testing.T) {
 			SELECT '%s', i, 1, 'old', 'owned', '', 1, 0, '{}' FROM n`, store.KeyBills, secondKey))
 		must(t, err)
 		conflict := (*store.KeyConflict)(nil)
-		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "5001 bills are stored under the key, and at most 5000") {
+		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "more than 5000 bills are stored under the key") {
 			t.Error(err)
 		}
 		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined))

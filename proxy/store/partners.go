@@ -1,9 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -79,9 +82,11 @@ func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.
 // partnersOf is a query for the partners of the rows of a table, in their order.
 func partnersOf(table, from, before string) string {
 	return fmt.Sprintf(`WITH RECURSIVE known (partner) AS (
-			SELECT min(partner) FROM %[1]s WHERE partner >= %[2]s AND partner < %[3]s AND partner <> ''
+			SELECT (SELECT o.partner FROM %[1]s o WHERE o.partner >= %[2]s AND o.partner < %[3]s AND o.partner <> ''
+				ORDER BY o.partner LIMIT 1)
 			UNION ALL
-			SELECT (SELECT min(o.partner) FROM %[1]s o WHERE o.partner > known.partner AND o.partner < %[3]s)
+			SELECT (SELECT o.partner FROM %[1]s o WHERE o.partner > known.partner AND o.partner < %[3]s
+				ORDER BY o.partner LIMIT 1)
 			FROM known WHERE known.partner IS NOT NULL
 		) SELECT partner FROM known WHERE partner IS NOT NULL`, table, from, before)
 }
@@ -181,17 +186,31 @@ func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 // end is before now is over. A bill that another merchant has at another upstream than the row's is owned there. It
 // reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
-	return readAll[Bills](ctx, s, "counting bills", `
-			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
-				count(CASE state WHEN 'owned' THEN 1 END),
-				count(CASE WHEN state IN ('pending', 'owned') AND ends <= $3 THEN 1 END),
-				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $3 THEN 1 END),
-				count(CASE state WHEN 'released' THEN 1 END)
-			FROM (
-				SELECT partner, upstream, state, ends, ended FROM billbridge_bills
-				WHERE partner >= $1 AND partner < $2 AND upstream <> ''
-				UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM billbridge_bills
-				WHERE partner >= $1 AND partner < $2 AND also_at NOT IN ('', upstream) AND state IN ('pending', 'owned')
-			) AS bills
-			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
+	const counted = `
+		SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
+			count(CASE state WHEN 'owned' THEN 1 END),
+			count(CASE WHEN state IN ('pending', 'owned') AND ends <= $4 THEN 1 END),
+			count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $4 THEN 1 END),
+			count(CASE state WHEN 'released' THEN 1 END)
+		FROM (
+			SELECT partner, upstream, state, ends, ended FROM %[1]s WHERE upstream <> ''
+			UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM %[1]s
+			WHERE also_at NOT IN ('', upstream) AND state IN ('pending', 'owned')
+		) AS bills
+		GROUP BY partner, upstream ORDER BY partner, upstream`
+	sums := map[Bills]Bills{}
+	err := inParts(ctx, s, "counting bills", in, counted, func(some []Bills) error {
+		for _, b := range some { // a partner can be in several parts
+			key := Bills{Partner: b.Partner, Upstream: b.Upstream}
+			sum := sums[key]
+			sums[key] = Bills{
+				b.Partner, b.Upstream, sum.Pending + b.Pending, sum.Owned + b.Owned, sum.Over + b.Over,
+				sum.Ended + b.Ended, sum.Released + b.Released,
+			}
+		}
+		return nil
+	}, now)
+	return slices.SortedFunc(maps.Values(sums), func(a, b Bills) int {
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), cmp.Compare(a.Upstream, b.Upstream))
+	}), err
 }

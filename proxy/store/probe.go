@@ -141,19 +141,26 @@ type dialect struct {
 	versioned string // the query whether the table of versions exists
 	claim     string // the query for callbacks that can be claimed
 	passOver  string // makes a query skip rows that another transaction has locked
-	each      string // the format of a query for each of the texts of an argument
+	each      string // the format of a comparison with each of the texts of an argument
+	seqs      string // the same for numbers
+	among     string // the format of a condition: one of some rows, %[2]s, for which %[3]s; with key %[1]s, of table %[4]s
 	waveRows  string // the columns of partners of a wave that are a JSON array in $2
 }
 
 var (
 	forSQLite = dialect{
 		"sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'", claimSQLite, "",
-		"(SELECT value FROM json_each(%s))",
+		"IN (SELECT value FROM json_each(%s))", "IN (SELECT value FROM json_each(%s))",
+		"(%[1]s) IN (SELECT %[1]s FROM (SELECT * %[2]s) AS part WHERE %[3]s)",
 		"value->>'Partner', key, 1, value->>'From', value->>'FromPercent', '' FROM json_each($2)",
 	}
 	forPostgres = dialect{
 		"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL", claimPostgres, "FOR UPDATE SKIP LOCKED",
-		"(SELECT jsonb_array_elements_text(%s))",
+		// An array is looked up in an index whatever the statistics say; a query may be joined to all rows.
+		"= ANY (ARRAY(SELECT jsonb_array_elements_text(%s)))",
+		"= ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(%s) AS BIGINT)))",
+		`ctid = ANY (ARRAY(SELECT ctid FROM billbridge_%[4]s WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM (SELECT ctid, * %[2]s) AS part WHERE %[3]s)) FOR UPDATE SKIP LOCKED))`,
 		`p->>'Partner', n - 1, 1, p->>'From', (p->>'FromPercent')::INTEGER, ''
 			FROM jsonb_array_elements($2) WITH ORDINALITY AS partners (p, n)`,
 	}

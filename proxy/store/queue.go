@@ -223,11 +223,17 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 // Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between
 // two attempts, and returns their number: the clock of a gateway was ahead when it set that time.
 func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
-	return s.sweep(ctx, `
-		UPDATE billbridge_callbacks SET next = $1, due = $1 WHERE seq IN (
-			SELECT c.seq FROM (`+hosts+` SELECT host FROM hosts WHERE host IS NOT NULL) AS h
-				JOIN billbridge_callbacks c ON c.first = 1 AND c.host = h.host AND c.due > $2 ORDER BY c.due`,
-		now, now.Add(longest+clockSlack))
+	all, err := readAll[string](ctx, s, "finding hosts of callbacks",
+		hosts+" SELECT host FROM hosts WHERE host IS NOT NULL")
+	for _, host := range all {
+		hastened, failed := s.sweep(ctx, sweep{
+			table: "callbacks", key: "seq", rows: "first = 1 AND host = $2", of: []any{host}, by: "due",
+			from: now.Add(longest + clockSlack + time.Millisecond), before: endOfTime, pause: pause,
+			change: "UPDATE billbridge_callbacks SET next = $4, due = $4", args: []any{now},
+		})
+		n, err = n+hastened, errors.Join(err, failed)
+	}
+	return n, err
 }
 
 // A Backlog counts the undelivered callbacks of one upstream.
@@ -238,21 +244,29 @@ type Backlog struct {
 	Missing int           // bills whose callback is missing ([Store.Missing])
 }
 
-// Stats returns the backlog of each upstream that has one.
+// Stats returns the backlog of each upstream that has one. Each number is exact up to countAtMost; Missing is that of
+// the bills found last.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
 	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
-		return pairs[string, Backlog](q, `
-			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT),
-				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END, CAST(sum(missing) AS BIGINT)
-			FROM (
-				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest, 0 AS missing
-				FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
-				UNION ALL
-				SELECT upstream, 0, count(*), NULL, 0 FROM billbridge_callbacks WHERE state = 'failed' GROUP BY upstream
-				UNION ALL
-				SELECT upstream, 0, 0, NULL, count(*) FROM billbridge_addresses WHERE missing IS NOT NULL
-				GROUP BY upstream
-			) AS backlog GROUP BY upstream`, now)
+		counted := func(state State) string {
+			return fmt.Sprintf(`(SELECT count(*) FROM (SELECT 1 FROM billbridge_callbacks
+				WHERE upstream = $1 AND state = '%s' ORDER BY seq LIMIT %d) AS counted)`, state, countAtMost)
+		}
+		all := pairs[string, Backlog](q, fmt.Sprintf(`
+			SELECT upstream, 0, 0, 0, count(*) FROM (SELECT upstream FROM billbridge_addresses
+				WHERE missing IS NOT NULL AND partner <> '' ORDER BY missing DESC, id DESC LIMIT %d) AS missing
+			GROUP BY upstream`, countAtMost))
+		const next = "SELECT upstream FROM billbridge_callbacks WHERE upstream > $1 ORDER BY upstream LIMIT 1"
+		for upstream, more := find[string](q, next, ""); more; upstream, more = find[string](q, next, upstream) {
+			b := value[Backlog](q, "SELECT "+counted(Waiting)+", "+counted(Dead)+fmt.Sprintf(`, coalesce((
+				SELECT CASE WHEN min(received) < $2 THEN ($2 - min(received)) * 1000000 END FROM (
+					SELECT received FROM billbridge_callbacks WHERE upstream = $1 AND state = 'waiting'
+					ORDER BY seq LIMIT %d) AS oldest), 0), 0`, examined), upstream, now)
+			if b.Missing = all[upstream].Missing; b != (Backlog{}) {
+				all[upstream] = b
+			}
+		}
+		return all
 	})
 }
 

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -321,27 +323,44 @@ type AuditFilter struct {
 // Audit returns the first changes that a filter selects, in its order. Who goes on after the last revision with
 // OldestFirst misses none: revisions become visible in their order, because the next one waits for the commit of the
 // one before (see nextRevision).
-func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
-	var c conditions
-	order, follows := "DESC", "<"
-	if f.OldestFirst {
-		order, follows = "ASC", ">"
+func (s *Store) Audit(ctx context.Context, f AuditFilter) (all []Change, err error) {
+	if len(f.Actions) == 0 {
+		f.Actions = []Action{""}
 	}
+	for _, action := range f.Actions { // of each at most Limit are needed
+		w := walk{table: "billbridge_audit", by: "revision", oldestFirst: f.OldestFirst, meant: f.meant}
+		w.rows.given("action = %s", string(action))
+		w.rows.given("revision >= %s", f.Since) // no revision is lower than its time
+		of := 0
+		for from := cmp.Or(f.After, start(f.OldestFirst)); from != 0 && of < f.Limit; {
+			p, err := read(ctx, s, "reading the audit log", func(q tx) part[Change] {
+				return partOf[Change](q, w, `revision, action, done_by, done_at, partner, subject, from_stage, to_stage,
+					from_percent, to_percent, forced, overridden, evidence`, from, f.Limit-of)
+			})
+			if err != nil {
+				return nil, err
+			}
+			all, of, from = append(all, p.found...), of+len(p.found), p.next
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int {
+		if f.OldestFirst {
+			a, b = b, a
+		}
+		return cmp.Compare(b.Revision, a.Revision)
+	})
+	return all[:min(len(all), max(0, f.Limit))], nil
+}
+
+// meant adds the conditions of entries that a filter selects.
+func (f AuditFilter) meant(c *conditions) {
 	partners := "partner = %s"
 	if f.Shared {
 		partners = "partner IN (%s, '')"
 	}
 	c.given(partners, f.Partner)
-	c.given("revision "+follows+" %s", f.After)
-	c.given("revision >= %[1]s AND done_at >= %[1]s", f.Since) // no revision is lower than its time
+	c.given("done_at >= %s", f.Since)
 	c.given("done_by = %s", f.By)
-	if len(f.Actions) > 0 {
-		c.add("action IN "+s.each, texts(f.Actions))
-	}
-	return readAll[Change](ctx, s, "reading the audit log", fmt.Sprintf(`
-		SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent, to_percent,
-			forced, overridden, evidence
-		FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
 }
 
 // Start records that a rollout with bill ownership runs on this store. Until [Begun] is called, the ledger may be

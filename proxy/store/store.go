@@ -265,18 +265,6 @@ func readOne[T any](ctx context.Context, s *Store, doing, query string, args ...
 	return read(ctx, s, doing, func(q tx) T { return value[T](q, query, args...) })
 }
 
-// readPart returns the first rows that a query selects, and the number of all of them.
-func readPart[T any](
-	ctx context.Context, s *Store, doing, columns, selected, order string, limit int, args ...any,
-) (rows []T, all int, err error) {
-	rows, err = readAll[T](ctx, s, doing, fmt.Sprintf("SELECT %s%s ORDER BY %s LIMIT %d", columns, selected, order,
-		limit), args...)
-	if all = len(rows); all == limit && err == nil {
-		all, err = readOne[int](ctx, s, doing, "SELECT count(*)"+selected, args...)
-	}
-	return rows, all, err
-}
-
 // write runs a transaction that returns a T.
 func write[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
 	result, refusal, err := answer(ctx, s.write, f)

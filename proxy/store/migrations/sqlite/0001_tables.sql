@@ -40,18 +40,20 @@ CREATE TABLE billbridge_addresses (
 	why          TEXT NOT NULL DEFAULT ''  -- why no callback was made from the read; '' if none was tried
 ) STRICT, WITHOUT ROWID;
 
--- Addresses to remove.
+-- Addresses to remove, and those whose end is an estimate.
 CREATE INDEX billbridge_addresses_ends ON billbridge_addresses (ends) WHERE ends IS NOT NULL;
--- Whether an upstream that is to be dropped has addresses.
-CREATE INDEX billbridge_addresses_upstream ON billbridge_addresses (upstream);
+CREATE INDEX billbridge_addresses_endless ON billbridge_addresses (ends) WHERE until IS NULL AND ends IS NOT NULL;
+-- The addresses of a bill, when its end moves.
+CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill);
 -- How many rows a key without a success has.
 CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WHERE unproven IS NOT NULL;
 -- Bills to read.
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
--- The addresses of a bill.
-CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill);
--- Missing callbacks, for their list and their number.
-CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, upstream) WHERE missing IS NOT NULL;
+-- Missing callbacks, of all and of a partner. No other index has the expression, whatever the statistics say.
+CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, id)
+	WHERE missing IS NOT NULL AND partner <> '';
+CREATE INDEX billbridge_addresses_lacks ON billbridge_addresses (CAST(partner || '' AS TEXT), missing)
+	WHERE missing IS NOT NULL;
 
 -- The callbacks that were acknowledged: those to deliver, and for some time those that are over.
 CREATE TABLE billbridge_callbacks (
@@ -88,19 +90,22 @@ CREATE TABLE billbridge_callbacks (
 
 -- What a claim reads. Only it has the condition of a claim, so no statistics choose another index.
 CREATE INDEX billbridge_callbacks_due ON billbridge_callbacks (host, due, seq) WHERE first = 1;
--- Those of an order that wait, and how many wait of an upstream and since when.
-CREATE INDEX billbridge_callbacks_ordering ON billbridge_callbacks (ordering, seq, upstream, received)
-	WHERE state = 'waiting';
+-- Those of an order that wait.
+CREATE INDEX billbridge_callbacks_ordering ON billbridge_callbacks (ordering, seq) WHERE state = 'waiting';
 -- The last callback of an order, when the next one comes. The condition holds for every row: it keeps statements that
 -- do not ask for it on the index of those that wait.
 CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq) WHERE seq > 0;
 -- The callbacks of an address, when that is removed.
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
--- Lists of a partner, of a bill, of an upstream, of those that failed and of those that a newer one has ended.
-CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, bill, seq);
-CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, seq);
-CREATE INDEX billbridge_callbacks_failed ON billbridge_callbacks (seq, upstream) WHERE state = 'failed';
-CREATE INDEX billbridge_callbacks_superseded ON billbridge_callbacks (seq, upstream) WHERE state = 'superseded';
+-- Lists of a partner, of a bill, and of those that were not delivered.
+CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, seq);
+CREATE INDEX billbridge_callbacks_bill ON billbridge_callbacks (bill, seq);
+CREATE INDEX billbridge_callbacks_state ON billbridge_callbacks (state, seq) WHERE state <> 'delivered' AND seq <> 0;
+-- The first of a partner in an hour that failed.
+CREATE INDEX billbridge_callbacks_failed ON billbridge_callbacks (CAST(partner || '' AS TEXT), last_at)
+	WHERE state = 'failed' AND address <> '';
+-- The backlog of an upstream, and whether one that is to be dropped has callbacks.
+CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, state, seq);
 -- Rows to remove, and bodies to remove.
 CREATE INDEX billbridge_callbacks_done ON billbridge_callbacks (done) WHERE done IS NOT NULL;
 CREATE INDEX billbridge_callbacks_bodies ON billbridge_callbacks (done) WHERE done IS NOT NULL AND erased IS NULL;
@@ -147,14 +152,19 @@ CREATE TABLE billbridge_bills (
 ) STRICT, WITHOUT ROWID;
 
 -- Rows to remove.
-CREATE INDEX billbridge_bills_ends ON billbridge_bills (ends);
+CREATE INDEX billbridge_bills_ends ON billbridge_bills (estimated, ends);
 -- Reads to make of a partner.
 CREATE INDEX billbridge_bills_due ON billbridge_bills (partner, due) WHERE due IS NOT NULL;
--- Lists, and numbers of a partner.
-CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill) WHERE unknown IS NOT NULL;
-CREATE INDEX billbridge_bills_of ON billbridge_bills (partner, unknown) WHERE unknown IS NOT NULL;
-CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill) WHERE resolved IS NOT NULL;
-CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill) WHERE doubled IS NOT NULL;
+-- Lists of all partners. What asks for one partner does not have the second condition, so that it reads another index.
+CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill)
+	WHERE unknown IS NOT NULL AND partner <> '';
+CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill)
+	WHERE resolved IS NOT NULL AND partner <> '';
+CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill)
+	WHERE doubled IS NOT NULL AND partner <> '';
+-- The first of a partner in an hour. No other index has the expression, whatever the statistics say.
+CREATE INDEX billbridge_bills_of ON billbridge_bills (CAST(partner || '' AS TEXT), unknown) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_twice ON billbridge_bills (CAST(partner || '' AS TEXT), doubled) WHERE doubled IS NOT NULL;
 
 -- Partners
 
@@ -231,6 +241,9 @@ CREATE TABLE billbridge_audit (
 	overridden   TEXT NOT NULL,       -- the reasons in spite of which it was made; '' if there were none
 	evidence     TEXT NOT NULL        -- that the step of a wave relied on
 ) STRICT;
+
+-- Entries of an action.
+CREATE INDEX billbridge_audit_action ON billbridge_audit (action, revision);
 
 -- What was counted of a partner's calls. Only the program reads data.
 CREATE TABLE billbridge_counts (
