@@ -308,22 +308,26 @@ func (r *row) isMoved() bool {
 
 // checkConversion checks how the keys of a conversion go together.
 func (s *source) checkConversion(r *row) {
-	moved, byForm := r.isMoved(), r.pattern[0] != "" || r.pattern[1] != ""
+	before, moved, byForm := len(s.problems), r.isMoved(), !slices.Contains(r.pattern, "")
 	if (moved || byForm || r.hasAbsent()) && r.onlyForm() >= 0 {
 		s.errorf(r.node, "a pattern, as: decimal, shift and absent need a path in both forms")
 	}
 	if byForm {
 		s.checkPattern(r.As, r)
 	}
+	if n := child(r.node, "shift"); n != nil && (r.as == "" || slices.Max(r.width) > 0 || r.Shift[0] > 0 && r.Shift[1] > 0) {
+		s.errorf(n, "shift needs as: digits or as: decimal, and one form, in which the number is greater by powers of ten")
+	}
+	unlike := func(f form) bool { return f.like >= 0 && r.Absent[f.index] != r.Absent[f.like] }
 	switch {
 	case moved && (r.min > 0 || r.max > 0 || r.exactDigits > 0):
-		s.errorf(r.node, "check is not allowed with as: decimal or shift")
+		s.errorf(r.Check, "check: a range is not allowed with as: decimal or shift")
 	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
 		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
-	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
+	case r.Absent[0].kind != absent && r.Absent[1].kind != absent, slices.ContainsFunc(s.table.forms, unlike):
 		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
 	}
-	if (moved || byForm) && len(s.problems) == 0 {
+	if (moved || byForm) && len(s.problems) == before {
 		s.checkPairs(r)
 	}
 }
@@ -335,10 +339,10 @@ func (r *row) hasAbsent() bool {
 // checkPairs refuses values of pairs that a value without a pair could become.
 func (s *source) checkPairs(r *row) {
 	for _, p := range r.Values.list {
-		for f, c := range p.Values[:2] {
-			conv := r.conversion(&s.table.forms[f], &s.table.forms[1-f])
+		for f, c := range p.Values {
+			conv := r.conversion(&s.table.forms[f], &s.table.forms[otherOf(f)])
 			if _, fits := conv.write(nil, value{raw: c.json, kind: c.kind}, false); fits && c.kind != null {
-				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.forms[f])
+				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.table.forms[f].name)
 			}
 		}
 	}

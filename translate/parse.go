@@ -38,9 +38,10 @@ func (s *source) readTable() {
 	case len(s.problems) > 0:
 		return
 	case len(t.forms) < 2 || t.forms[1].like >= 0:
-		s.errorf(s.root, "forms: a table needs exactly two forms")
+		s.errorf(s.root, "forms: a table needs two forms that are like no other")
 		return
 	}
+	s.forms = names(keys.Forms) // an overlay may have removed one
 	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
 	for language, words := range s.members(keys.Nouns, "nouns") {
 		if oneOf(s, language, "nouns", "ko", "en"); len(s.items(words, "nouns")) != 2 {
@@ -271,14 +272,17 @@ func (s *source) readForms(n *yaml.Node) {
 	for name, value := range s.members(n, "forms") {
 		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
 		if like := child(value, "like"); like != nil {
-			if f.like = s.form(like, "like"); f.like < 0 || s.table.forms[f.like].like >= 0 {
+			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like >= 0 {
 				s.errorf(like, "like: %s is none of the two forms before it", show(like))
 				continue
 			}
+			if prefix := child(value, "prefix"); prefix != nil {
+				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
+			}
 			merged := s.cloneOf(child(n, like.Value))
+			remove(merged, "prefix")
 			s.merge(merged, value, mapLevel, true)
 			remove(merged, "like")
-			remove(merged, "prefix") // no partner speaks it
 			value = merged
 		} else if own++; own > 2 || own < f.index+1 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one", name.Value)

@@ -17,7 +17,7 @@ type operationKeys struct {
 	Sets           map[string]string `is:"a role"`
 	Bare           int               // a form
 	StateReturns   bool
-	Status         byForm[int] `is:"a number"` // of a success
+	Status         byForm[int] `is:"200..203"` // of a success, with a body
 	Route          string      `is:"default"`
 	Result         string      `is:"list"`
 	Hash           *yaml.Node  // what is hashed
@@ -46,9 +46,9 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		return
 	}
 	for f, path := range o.paths {
-		if path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ") {
-			s.errorf(child(n, s.forms[f]),
-				"a path must start with a slash and have no pattern and no query, but is %q", path)
+		at := child(n, s.forms[f])
+		if at != nil && (path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ")) {
+			s.errorf(at, "a path must start with a slash and have no pattern and no query, but is %q", path)
 		}
 	}
 	before := len(s.problems)

@@ -283,11 +283,12 @@ func (s *source) checkRole(r *row, others []*row) {
 	if r.Role == noRole || r.Role.Many {
 		return
 	}
-	only := r.onlyForm()
 	for _, other := range others {
-		if differentForms := only >= 0 && other.onlyForm() == otherOf(only); !differentForms {
-			s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
-			return
+		for f, path := range r.Path {
+			if path != "" && other.Path[f] != "" {
+				s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
+				return
+			}
 		}
 	}
 }
@@ -374,10 +375,12 @@ func (s *source) checkWords(r *row) {
 		}
 	}
 	for _, p := range r.Values.list {
-		first, other := p.Values[0].text, p.Values[1]
-		if means := r.meaningOf(other.text, 1); means != r.Means[first] && other.kind != null {
-			s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
-				other.text, s.forms[1], means, r.Means[first])
+		for f, other := range p.Values {
+			is := r.Means[p.Values[0].text]
+			if means := r.meaningOf(other.text, f); f > 0 && means != is && other.kind != null {
+				s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
+					other.text, s.forms[f], means, is)
+			}
 		}
 	}
 }
@@ -406,9 +409,10 @@ func (s *source) checkKeys(r *row) {
 	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved()) {
+	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() ||
+		slices.Max(r.width) > 0) {
 		// Each form would have another text: every success would be about something else.
-		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift or a pattern",
+		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift, zeros or a pattern",
 			r.Role.name)
 	}
 	for _, key := range []string{"fill", "values", "absent", "check"} {

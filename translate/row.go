@@ -14,7 +14,7 @@ type row struct {
 	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
 	As           *yaml.Node        // digits, decimal, or the patterns of both forms
-	Shift        byForm[int]       `is:"a number"` // in the form that has one, the number is greater by this power of ten
+	Shift        byForm[int]       `is:"1..18"` // in the form that has one, the number is greater by this power of ten
 	Values       pairs             // values that differ
 	Empty        constant          // the number that the form with text writes as ""
 	Absent       byForm[constant]  // in the form that has one, the other form leaves out the field instead of this value
