@@ -165,28 +165,15 @@ type pattern struct {
 const digitPlaces = "YMDhms"
 
 func newPattern(in, out string) pattern {
-	p, seen := pattern{in, out, make([]int, len(out))}, map[byte]int{}
+	p, next := pattern{in, out, make([]int, len(out))}, map[byte]int{} // by letter: where to look for the next one
 	for i := range p.from {
 		c := out[i]
 		if p.from[i] = -1; strings.IndexByte(digitPlaces, c) >= 0 {
-			p.from[i] = nth(in, c, seen[c])
-			seen[c]++
+			p.from[i] = next[c] + strings.IndexByte(in[next[c]:], c)
+			next[c] = p.from[i] + 1
 		}
 	}
 	return p
-}
-
-// nth returns where a text has a letter for the nth time, or -1.
-func nth(text string, c byte, n int) int {
-	for i := range len(text) {
-		if text[i] == c {
-			if n == 0 {
-				return i
-			}
-			n--
-		}
-	}
-	return -1
 }
 
 func (p pattern) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
@@ -303,7 +290,7 @@ func (f *mapping) omits(v value) bool {
 
 // isMoved reports whether the point of a number may move, or it may have a fraction.
 func (r *row) isMoved() bool {
-	return r.as == "decimal" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
+	return r.as == "decimal" || slices.Max(r.Shift) > 0
 }
 
 // checkConversion checks how the keys of a conversion go together.

@@ -176,9 +176,7 @@ func (s *source) readOwn(n *yaml.Node) {
 		Unavailable string `is:"a code"`
 		NoUpstream  string `is:"a code"`
 	}
-	if n != nil {
-		s.decode(n, "failures", &keys)
-	}
+	s.decode(n, "failures", &keys)
 	t := s.table
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
@@ -193,9 +191,7 @@ func (s *source) readUnknown(n *yaml.Node) {
 		Request string `is:"drop|pass|refuse"`
 		Reply   string `is:"drop|pass"`
 	}{"refuse", "drop"}
-	if n != nil {
-		s.decode(n, "unknown", &keys)
-	}
+	s.decode(n, "unknown", &keys)
 	s.table.unknown = map[Message]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 

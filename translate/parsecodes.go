@@ -79,11 +79,8 @@ func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeani
 func (s *source) readCodesOf(f int, n *yaml.Node) {
 	t, form := s.table, &s.table.forms[f]
 	for code, is := range s.members(n, "codes") {
-		list, what := []*yaml.Node{is}, "codes."+s.str(code, "a code")
-		if is.Kind == yaml.SequenceNode && len(is.Content) > 0 {
-			list = is.Content
-		}
-		for _, one := range list {
+		what := "codes." + s.str(code, "a code")
+		for _, one := range listOf(is) {
 			first := s.str(one, what)
 			switch means := Meaning(first); {
 			case first == "":

@@ -36,19 +36,12 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 
 // checkUse checks the names of the shared rows of a message.
 func (s *source) checkUse(message *yaml.Node, m Message) {
-	use, list := child(message, useKey), []string{}
-	switch {
-	case use == nil || use.Tag == nullTag:
-	case use.Kind == yaml.SequenceNode:
-		s.read(use, useKey, "", &list)
-	default:
-		list = append(list, s.str(use, useKey))
-	}
 	known := names(child(s.root, "shared"))
 	if m == callbackMessage {
 		known = append(known, names(child(s.root, "operations"))...)
 	}
-	for _, name := range list {
+	for _, use := range listOf(child(message, useKey)) {
+		name := s.str(use, useKey)
 		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
 			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
 		}
@@ -184,17 +177,13 @@ func (s *source) readFill(m Message, r *row) {
 
 // readLost reads what becomes of a field that the other form lacks.
 func (s *source) readLost(m Message, r *row) {
-	switch r.Lost {
-	case "":
+	if r.loss = r.Lost; r.Lost == "" || r.Lost == "drop" {
 		return
-	case "drop":
-		r.loss = "drop"
-		return
-	case "refuse":
-	default:
+	}
+	if r.loss = "refuse"; r.Lost != r.loss {
 		r.lossCode = s.text(child(r.node, "lost"), "lost", "a code")
 	}
-	if r.loss = "refuse"; m != Request {
+	if m != Request {
 		s.errorf(child(r.node, "lost"), "lost: nothing of a %s is refused; write lost: drop", m)
 	}
 }
@@ -409,7 +398,7 @@ func (s *source) checkKeys(r *row) {
 	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() ||
+	if r.Role.Same != "" && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() ||
 		slices.Max(r.width) > 0) {
 		// Each form would have another text: every success would be about something else.
 		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift, zeros or a pattern",

@@ -81,7 +81,7 @@ func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact
 
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {
-	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
+	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.Max(r.Shift) > 0
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
