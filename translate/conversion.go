@@ -329,7 +329,7 @@ func (s *source) checkPairs(r *row) {
 		for f, c := range p.Values {
 			conv := r.conversion(&s.table.forms[f], &s.table.forms[otherOf(f)])
 			if _, fits := conv.write(nil, value{raw: c.json, kind: c.kind}, false); fits && c.kind != null {
-				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.table.forms[f].name)
+				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.forms[f])
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func (s *source) checkPattern(n *yaml.Node, r *row) {
 	for f, text := range r.pattern {
 		if strings.ContainsAny(text, "\"\\") || !strings.ContainsAny(text, digitPlaces) {
 			s.errorf(n, "as: each form needs a text of digit places (%s) and other characters, but %s has %q",
-				digitPlaces, s.table.forms[f].name, text)
+				digitPlaces, s.forms[f], text)
 			return
 		}
 	}
@@ -348,7 +348,7 @@ func (s *source) checkPattern(n *yaml.Node, r *row) {
 		for _, c := range digitPlaces {
 			if a, b := strings.Count(r.pattern[0], string(c)), strings.Count(text, string(c)); a != b {
 				s.errorf(n, "as: %s has %d times %c and %s %d times: no digit can be left out or invented",
-					s.forms[0], a, c, s.table.forms[f+1].name, b)
+					s.forms[0], a, c, s.forms[f+1], b)
 			}
 		}
 	}

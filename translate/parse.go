@@ -162,7 +162,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 	}
 	if code := success.code[0]; code != "" {
 		s.table.catalogue = append(s.table.catalogue, code)
-		s.addMeaning(n, CodeMeaning{Code: code}, s.table.inCatalogue)
+		s.table.addMeaning(CodeMeaning{Code: code}, s.table.inCatalogue)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -251,8 +251,7 @@ func (s *source) checkAllMeanings() {
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
-				means := func(other *row) bool { return slices.Contains(slices.Collect(maps.Values(other.Means)), meaning) }
-				if !slices.ContainsFunc(o.rows[Reply], means) {
+				if !slices.ContainsFunc(o.rows[Reply], (&row{NoValueWhile: []string{meaning}}).decides) {
 					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s",
 						o.Name, meaning)
 				}
@@ -300,11 +299,8 @@ func (s *source) readForm(name, value *yaml.Node, f *form) {
 		f.digits = number
 	}
 	if f.Result != "" {
-		names := segments(f.Result)
-		f.resultKey, f.resultEnd = ","+keyOf(names[0]), strings.Repeat("}", len(names)-1)
-		for _, name := range names[1:] {
-			f.resultKey += "{" + keyOf(name)
-		}
+		f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
+		f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
 	}
 	s.readEnvelope(name, value, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {

@@ -17,8 +17,8 @@ const keysOfAnItem = " in as shift values empty otherwise check"
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
 	if r.Each == nil {
-		if r.In[0] != "" || r.In[1] != "" {
-			s.errorf(r.node, "in needs each: value")
+		if n := child(r.node, "in"); n != nil {
+			s.errorf(n, "in needs each: value")
 		}
 		return
 	}
