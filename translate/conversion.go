@@ -302,7 +302,8 @@ func (s *source) checkConversion(r *row) {
 	if byForm {
 		s.checkPattern(r.As, r)
 	}
-	if n := child(r.node, "shift"); n != nil && (r.as == "" || slices.Max(r.width) > 0 || r.Shift[0] > 0 && r.Shift[1] > 0) {
+	if n := child(r.node, "shift"); n != nil &&
+		(r.as == "" || slices.Max(r.width) > 0 || r.Shift[0] > 0 && r.Shift[1] > 0) {
 		s.errorf(n, "shift needs as: digits or as: decimal, and one form, in which the number is greater by powers of ten")
 	}
 	unlike := func(f form) bool { return f.like >= 0 && r.Absent[f.index] != r.Absent[f.like] }

@@ -142,6 +142,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 		Code byForm[string] `by:"form"`
 		Text constant
 	}
+	keys.Code = s.table.everywhere("")
 	switch {
 	case n == nil:
 	case n.Kind == yaml.MappingNode:
@@ -149,9 +150,8 @@ func (s *source) readSuccess(n *yaml.Node) {
 	default:
 		keys.Code = s.table.everywhere(s.str(n, "success"))
 	}
-	success.code, success.codeJSON = s.table.everywhere(""), s.table.everywhere("")
-	for f := range s.table.forms {
-		code := append(keys.Code, s.table.everywhere("")...)[f]
+	success.code, success.codeJSON = keys.Code, s.table.everywhere("")
+	for f, code := range keys.Code {
 		if code == "" && s.table.forms[f].object != "" && s.table.forms[f].flag != "" {
 			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
 		}
@@ -280,7 +280,8 @@ func (s *source) readForms(n *yaml.Node) {
 			remove(merged, "like")
 			value = merged
 		} else if own++; own > 2 || own < f.index+1 {
-			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one", name.Value)
+			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
+				name.Value)
 			continue
 		}
 		if s.isReserved(name.Value) {

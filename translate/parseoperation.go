@@ -38,8 +38,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status, list: k.Result != "",
-		rows: map[Message][]*row{}, table: s.table,
+		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
+		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
@@ -87,8 +87,8 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, to recognise a success",
-			o.Name, s.forms[bare])
+		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, "+
+			"to recognise a success", o.Name, s.forms[bare])
 	}
 }
 

@@ -50,7 +50,8 @@ func (s *source) checkUse(message *yaml.Node, m Message) {
 
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
 func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList bool) (list []*row) {
-	used := make([]map[string]*row, len(s.table.forms)) // by form and path, of the row or of an object around it: the first such row
+	// By form and path, of the row or of an object around it: the first such row.
+	used := make([]map[string]*row, len(s.table.forms))
 	byRole := map[*role][]*row{}
 	for _, n := range named {
 		before := len(s.problems)
@@ -80,7 +81,8 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 	}
 	r := &row{
 		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
-		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
+		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)),
+		lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
 	}
 	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {

@@ -409,11 +409,7 @@ func (t *Table) formIndex(f Form) int {
 
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
-	list := make(byForm[string], len(t.forms))
-	for f := range list {
-		list[f] = text
-	}
-	return list
+	return slices.Repeat(byForm[string]{text}, len(t.forms))
 }
 
 // formNames returns the names of the forms, for an error.
