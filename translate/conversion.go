@@ -165,28 +165,15 @@ type pattern struct {
 const digitPlaces = "YMDhms"
 
 func newPattern(in, out string) pattern {
-	p, seen := pattern{in, out, make([]int, len(out))}, map[byte]int{}
+	p, next := pattern{in, out, make([]int, len(out))}, map[byte]int{} // by letter: where to look for the next one
 	for i := range p.from {
 		c := out[i]
 		if p.from[i] = -1; strings.IndexByte(digitPlaces, c) >= 0 {
-			p.from[i] = nth(in, c, seen[c])
-			seen[c]++
+			p.from[i] = next[c] + strings.IndexByte(in[next[c]:], c)
+			next[c] = p.from[i] + 1
 		}
 	}
 	return p
-}
-
-// nth returns where a text has a letter for the nth time, or -1.
-func nth(text string, c byte, n int) int {
-	for i := range len(text) {
-		if text[i] == c {
-			if n == 0 {
-				return i
-			}
-			n--
-		}
-	}
-	return -1
 }
 
 func (p pattern) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
@@ -303,34 +290,37 @@ func (f *mapping) omits(v value) bool {
 
 // isMoved reports whether the point of a number may move, or it may have a fraction.
 func (r *row) isMoved() bool {
-	return r.as == "decimal" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
+	return r.as == "decimal" || slices.Max(r.Shift) > 0
 }
 
 // checkConversion checks how the keys of a conversion go together.
 func (s *source) checkConversion(r *row) {
-	moved, byForm := r.isMoved(), r.pattern[0] != "" || r.pattern[1] != ""
+	before, moved, byForm := len(s.problems), r.isMoved(), !slices.Contains(r.pattern, "")
 	if (moved || byForm || r.hasAbsent()) && r.onlyForm() >= 0 {
 		s.errorf(r.node, "a pattern, as: decimal, shift and absent need a path in both forms")
 	}
 	if byForm {
 		s.checkPattern(r.As, r)
 	}
+	if n := child(r.node, "shift"); n != nil &&
+		(r.as == "" || slices.Max(r.width) > 0 || r.Shift[0] > 0 && r.Shift[1] > 0) {
+		s.errorf(n, "shift needs as: digits or as: decimal, and one form, in which the number is greater by powers of ten")
+	}
+	unlike := func(f form) bool { return f.like >= 0 && r.Absent[f.index] != r.Absent[f.like] }
 	switch {
 	case moved && (r.min > 0 || r.max > 0 || r.exactDigits > 0):
-		s.errorf(r.node, "check is not allowed with as: decimal or shift")
+		s.errorf(r.Check, "check: a range is not allowed with as: decimal or shift")
 	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
 		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
 	case r.echoed != "" && (moved || byForm || r.hasAbsent() || r.hasPairs()):
 		s.errorf(r.Fill, "fill: %s repeats what the client wrote, so its row cannot have values, shift, absent or a pattern",
 			r.Fill.Value)
-	case slices.Max(r.width) > 0 && (moved || r.Empty.kind != absent || r.NoValueWhile != nil || r.Check != nil):
-		s.errorf(r.As, "as: leading zeros are not allowed with shift, empty, no_value_while or check")
-	case r.isMoved() && r.as == "":
-		s.errorf(child(r.node, "shift"), "shift needs as: digits or as: decimal")
-	case r.Absent[0].kind != absent && r.Absent[1].kind != absent:
+	case slices.Max(r.width) > 0 && (r.Empty.kind != absent || r.NoValueWhile != nil || r.Check != nil):
+		s.errorf(r.As, "as: leading zeros are not allowed with empty, no_value_while or check")
+	case r.Absent[0].kind != absent && r.Absent[1].kind != absent, slices.ContainsFunc(s.table.forms, unlike):
 		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
 	}
-	if (moved || byForm) && len(s.problems) == 0 {
+	if (moved || byForm) && len(s.problems) == before {
 		s.checkPairs(r)
 	}
 }
@@ -356,7 +346,7 @@ func (s *source) checkPattern(n *yaml.Node, r *row) {
 	for f, text := range r.pattern {
 		if strings.ContainsAny(text, "\"\\") || !strings.ContainsAny(text, digitPlaces) {
 			s.errorf(n, "as: each form needs a text of digit places (%s) and other characters, but %s has %q",
-				digitPlaces, s.table.forms[f].name, text)
+				digitPlaces, s.forms[f], text)
 			return
 		}
 	}
@@ -364,7 +354,7 @@ func (s *source) checkPattern(n *yaml.Node, r *row) {
 		for _, c := range digitPlaces {
 			if a, b := strings.Count(r.pattern[0], string(c)), strings.Count(text, string(c)); a != b {
 				s.errorf(n, "as: %s has %d times %c and %s %d times: no digit can be left out or invented",
-					s.forms[0], a, c, s.table.forms[f+1].name, b)
+					s.forms[0], a, c, s.forms[f+1], b)
 			}
 		}
 	}

@@ -70,12 +70,8 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		if err != nil || n < 200 || n > 599 {
 			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
 		}
-		codes, listed := []*yaml.Node{code}, code.Kind == yaml.SequenceNode && len(code.Content) > 0
-		if listed {
-			codes = code.Content
-		}
-		for _, one := range codes {
-			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), listed})
+		for _, one := range listOf(code) {
+			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), one != code})
 		}
 	}
 }

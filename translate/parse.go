@@ -38,9 +38,10 @@ func (s *source) readTable() {
 	case len(s.problems) > 0:
 		return
 	case len(t.forms) < 2 || t.forms[1].like >= 0:
-		s.errorf(s.root, "forms: a table needs exactly two forms")
+		s.errorf(s.root, "forms: a table needs two forms that are like no other")
 		return
 	}
+	s.forms = names(keys.Forms) // an overlay may have removed one
 	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
 	for language, words := range s.members(keys.Nouns, "nouns") {
 		if oneOf(s, language, "nouns", "ko", "en"); len(s.items(words, "nouns")) != 2 {
@@ -141,6 +142,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 		Code byForm[string] `by:"form"`
 		Text constant
 	}
+	keys.Code = s.table.everywhere("")
 	switch {
 	case n == nil:
 	case n.Kind == yaml.MappingNode:
@@ -148,9 +150,8 @@ func (s *source) readSuccess(n *yaml.Node) {
 	default:
 		keys.Code = s.table.everywhere(s.str(n, "success"))
 	}
-	success.code, success.codeJSON = s.table.everywhere(""), s.table.everywhere("")
-	for f := range s.table.forms {
-		code := append(keys.Code, s.table.everywhere("")...)[f]
+	success.code, success.codeJSON = keys.Code, s.table.everywhere("")
+	for f, code := range keys.Code {
 		if code == "" && s.table.forms[f].object != "" && s.table.forms[f].flag != "" {
 			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
 		}
@@ -161,7 +162,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 	}
 	if code := success.code[0]; code != "" {
 		s.table.catalogue = append(s.table.catalogue, code)
-		s.addMeaning(n, CodeMeaning{Code: code}, s.table.inCatalogue)
+		s.table.addMeaning(CodeMeaning{Code: code}, s.table.inCatalogue)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -175,9 +176,7 @@ func (s *source) readOwn(n *yaml.Node) {
 		Unavailable string `is:"a code"`
 		NoUpstream  string `is:"a code"`
 	}
-	if n != nil {
-		s.decode(n, "failures", &keys)
-	}
+	s.decode(n, "failures", &keys)
 	t := s.table
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
@@ -192,9 +191,7 @@ func (s *source) readUnknown(n *yaml.Node) {
 		Request string `is:"drop|pass|refuse"`
 		Reply   string `is:"drop|pass"`
 	}{"refuse", "drop"}
-	if n != nil {
-		s.decode(n, "unknown", &keys)
-	}
+	s.decode(n, "unknown", &keys)
 	s.table.unknown = map[Message]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 
@@ -254,8 +251,7 @@ func (s *source) checkAllMeanings() {
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
-				means := func(other *row) bool { return slices.Contains(slices.Collect(maps.Values(other.Means)), meaning) }
-				if !slices.ContainsFunc(o.rows[Reply], means) {
+				if !slices.ContainsFunc(o.rows[Reply], (&row{NoValueWhile: []string{meaning}}).decides) {
 					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s",
 						o.Name, meaning)
 				}
@@ -271,17 +267,21 @@ func (s *source) readForms(n *yaml.Node) {
 	for name, value := range s.members(n, "forms") {
 		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
 		if like := child(value, "like"); like != nil {
-			if f.like = s.form(like, "like"); f.like < 0 || s.table.forms[f.like].like >= 0 {
+			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like >= 0 {
 				s.errorf(like, "like: %s is none of the two forms before it", show(like))
 				continue
 			}
+			if prefix := child(value, "prefix"); prefix != nil {
+				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
+			}
 			merged := s.cloneOf(child(n, like.Value))
+			remove(merged, "prefix")
 			s.merge(merged, value, mapLevel, true)
 			remove(merged, "like")
-			remove(merged, "prefix") // no partner speaks it
 			value = merged
 		} else if own++; own > 2 || own < f.index+1 {
-			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one", name.Value)
+			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
+				name.Value)
 			continue
 		}
 		if s.isReserved(name.Value) {
@@ -300,11 +300,8 @@ func (s *source) readForm(name, value *yaml.Node, f *form) {
 		f.digits = number
 	}
 	if f.Result != "" {
-		names := segments(f.Result)
-		f.resultKey, f.resultEnd = ","+keyOf(names[0]), strings.Repeat("}", len(names)-1)
-		for _, name := range names[1:] {
-			f.resultKey += "{" + keyOf(name)
-		}
+		f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
+		f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
 	}
 	s.readEnvelope(name, value, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {

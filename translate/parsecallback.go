@@ -24,9 +24,7 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
-	o := &Operation{
-		Name: s.fieldPath(name, "a name"), paths: s.table.everywhere("/"), bare: make(byForm[bool], len(s.table.forms)), status: make(byForm[int], len(s.table.forms)), rows: map[Message][]*row{}, table: s.table,
-	}
+	o := s.table.newOperation(s.fieldPath(name, "a name"), "/")
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -28,7 +29,7 @@ func (s *source) readCodes(n *yaml.Node) {
 		if group.Value == "success" {
 			continue
 		}
-		means, ok := s.meaningNamed(group)
+		means := oneOf(s, group, "a group of codes", append(slices.Clone(allMeanings), open)...)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
 			known, twice := t.inCatalogue[code]
@@ -37,10 +38,10 @@ func (s *source) readCodes(n *yaml.Node) {
 			case slices.Contains(t.success.code, code):
 				s.errorf(item, "%q is the code of a success and stands in no group", code)
 			case twice:
-				s.errorf(item, "the code %q is already in the group %s", code, groupOf(known.Means))
-			case ok:
+				s.errorf(item, "the code %q is already in the group %s", code, cmp.Or(known.Means, open))
+			case means != "":
 				t.catalogue = append(t.catalogue, code)
-				s.addMeaning(item, CodeMeaning{Code: code, Means: means}, t.inCatalogue)
+				t.addMeaning(CodeMeaning{Code: code, Means: means}, t.inCatalogue)
 			}
 		}
 	}
@@ -62,24 +63,11 @@ func (s *source) readCodes(n *yaml.Node) {
 // isGroup reports whether a group of codes can have this name.
 func (m Meaning) isGroup() bool { return m == open || slices.Contains(allMeanings, m) }
 
-func groupOf(m Meaning) string {
-	if m == "" {
-		return open
+// addMeaning adds what a code means. Those of open have no meaning.
+func (t *Table) addMeaning(m CodeMeaning, to map[string]CodeMeaning) {
+	if m.Means == open {
+		m.Means = ""
 	}
-	return string(m)
-}
-
-// meaningNamed returns the meaning of a group of codes; "" for open.
-func (s *source) meaningNamed(n *yaml.Node) (means Meaning, ok bool) {
-	if n.Value == open {
-		return "", true
-	}
-	means = oneOf(s, n, "a group of codes", append(slices.Clone(allMeanings), open)...)
-	return means, means != ""
-}
-
-func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeaning) {
-	t := s.table
 	to[m.Code] = m
 	t.meanings = append(t.meanings, m)
 }
@@ -89,21 +77,15 @@ func (s *source) addMeaning(n *yaml.Node, m CodeMeaning, to map[string]CodeMeani
 func (s *source) readCodesOf(f int, n *yaml.Node) {
 	t, form := s.table, &s.table.forms[f]
 	for code, is := range s.members(n, "codes") {
-		list, what := []*yaml.Node{is}, "codes."+s.str(code, "a code")
-		if is.Kind == yaml.SequenceNode && len(is.Content) > 0 {
-			list = is.Content
-		}
-		for _, one := range list {
+		what := "codes." + s.str(code, "a code")
+		for _, one := range listOf(is) {
 			first := s.str(one, what)
 			switch means := Meaning(first); {
 			case first == "":
-			case is.Kind == yaml.SequenceNode && !t.InCatalogue(first) && Meaning(first).isGroup():
+			case is != one && !t.InCatalogue(first) && means.isGroup():
 				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
 			case !t.InCatalogue(first) && means.isGroup():
-				if first == open {
-					means = ""
-				}
-				s.addMeaning(code, CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
+				t.addMeaning(CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
 				s.checkMeaning(code, t.known[f][code.Value])
 			case f == 0:
 				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
@@ -133,7 +115,7 @@ func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))
 	case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
 	default:
-		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, groupOf(known.Means), m.Means)
+		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, cmp.Or(known.Means, open), m.Means)
 	}
 }
 

@@ -17,8 +17,8 @@ const keysOfAnItem = " in as shift values empty otherwise check"
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
 	if r.Each == nil {
-		if r.In[0] != "" || r.In[1] != "" {
-			s.errorf(r.node, "in needs each: value")
+		if n := child(r.node, "in"); n != nil {
+			s.errorf(n, "in needs each: value")
 		}
 		return
 	}
@@ -55,7 +55,8 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		}
 	}
 	item.Required, item.Optional, item.Each, item.list, item.items = false, false, nil, false, nil
-	r.pattern, r.Shift, r.Absent = make(byForm[string], len(r.Path)), make(byForm[int], len(r.Path)), make(byForm[constant], len(r.Path))
+	r.pattern, r.Shift = s.table.everywhere(""), make(byForm[int], len(r.Path))
+	r.Absent = make(byForm[constant], len(r.Path))
 	r.digits, r.as, r.Values, r.Empty, r.Otherwise, r.oneOf = false, "", pairs{}, constant{}, "", nil
 	r.min, r.max, r.exactDigits = 0, 0, 0
 	r.items = []*row{&item}

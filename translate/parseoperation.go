@@ -17,7 +17,7 @@ type operationKeys struct {
 	Sets           map[string]string `is:"a role"`
 	Bare           int               // a form
 	StateReturns   bool
-	Status         byForm[int] `is:"a number"` // of a success
+	Status         byForm[int] `is:"200..203"` // of a success, with a body
 	Route          string      `is:"default"`
 	Result         string      `is:"list"`
 	Hash           *yaml.Node  // what is hashed
@@ -38,22 +38,17 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status, list: k.Result != "",
-		rows: map[Message][]*row{}, table: s.table,
+		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
+		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
 		return
 	}
 	for f, path := range o.paths {
-		if path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ") {
-			s.errorf(child(n, s.forms[f]),
-				"a path must start with a slash and have no pattern and no query, but is %q", path)
-		}
-	}
-	for f, status := range o.status {
-		if status != 0 && status/100 != 2 {
-			s.errorf(child(n, "status"), "status: a success of %s has a status from 200 to 299, but this is %d", s.table.forms[f].name, status)
+		at := child(n, s.forms[f])
+		if at != nil && (path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ")) {
+			s.errorf(at, "a path must start with a slash and have no pattern and no query, but is %q", path)
 		}
 	}
 	before := len(s.problems)
@@ -92,8 +87,8 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, to recognise a success",
-			o.Name, s.forms[bare])
+		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, "+
+			"to recognise a success", o.Name, s.forms[bare])
 	}
 }
 

@@ -36,19 +36,12 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 
 // checkUse checks the names of the shared rows of a message.
 func (s *source) checkUse(message *yaml.Node, m Message) {
-	use, list := child(message, useKey), []string{}
-	switch {
-	case use == nil || use.Tag == nullTag:
-	case use.Kind == yaml.SequenceNode:
-		s.read(use, useKey, "", &list)
-	default:
-		list = append(list, s.str(use, useKey))
-	}
 	known := names(child(s.root, "shared"))
 	if m == callbackMessage {
 		known = append(known, names(child(s.root, "operations"))...)
 	}
-	for _, name := range list {
+	for _, use := range listOf(child(message, useKey)) {
+		name := s.str(use, useKey)
 		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
 			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
 		}
@@ -57,7 +50,8 @@ func (s *source) checkUse(message *yaml.Node, m Message) {
 
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
 func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList bool) (list []*row) {
-	used := make([]map[string]*row, len(s.table.forms)) // by form and path, of the row or of an object around it: the first such row
+	// By form and path, of the row or of an object around it: the first such row.
+	used := make([]map[string]*row, len(s.table.forms))
 	byRole := map[*role][]*row{}
 	for _, n := range named {
 		before := len(s.problems)
@@ -87,7 +81,8 @@ func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row 
 	}
 	r := &row{
 		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
-		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)), lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
+		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)),
+		lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
 		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
 	}
 	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
@@ -184,17 +179,13 @@ func (s *source) readFill(m Message, r *row) {
 
 // readLost reads what becomes of a field that the other form lacks.
 func (s *source) readLost(m Message, r *row) {
-	switch r.Lost {
-	case "":
+	if r.loss = r.Lost; r.Lost == "" || r.Lost == "drop" {
 		return
-	case "drop":
-		r.loss = "drop"
-		return
-	case "refuse":
-	default:
+	}
+	if r.loss = "refuse"; r.Lost != r.loss {
 		r.lossCode = s.text(child(r.node, "lost"), "lost", "a code")
 	}
-	if r.loss = "refuse"; m != Request {
+	if m != Request {
 		s.errorf(child(r.node, "lost"), "lost: nothing of a %s is refused; write lost: drop", m)
 	}
 }
@@ -283,11 +274,12 @@ func (s *source) checkRole(r *row, others []*row) {
 	if r.Role == noRole || r.Role.Many {
 		return
 	}
-	only := r.onlyForm()
 	for _, other := range others {
-		if differentForms := only >= 0 && other.onlyForm() == otherOf(only); !differentForms {
-			s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
-			return
+		for f, path := range r.Path {
+			if path != "" && other.Path[f] != "" {
+				s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
+				return
+			}
 		}
 	}
 }
@@ -374,11 +366,11 @@ func (s *source) checkWords(r *row) {
 		}
 	}
 	for _, p := range r.Values.list {
-		for f, other := range p.Values[1:] {
-			means, first := r.meaningOf(other.text, f+1), r.Means[p.Values[0].text]
-			if means != first && other.kind != null {
+		for f, other := range p.Values {
+			is := r.Means[p.Values[0].text]
+			if means := r.meaningOf(other.text, f); f > 0 && means != is && other.kind != null {
 				s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
-					other.text, s.table.forms[f+1].name, means, first)
+					other.text, s.forms[f], means, is)
 			}
 		}
 	}
@@ -408,9 +400,10 @@ func (s *source) checkKeys(r *row) {
 	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
 	}
-	if (r.Role.Same == "must" || r.Role.Same == "count") && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() || slices.Max(r.width) > 0) {
+	if r.Role.Same != "" && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() ||
+		slices.Max(r.width) > 0) {
 		// Each form would have another text: every success would be about something else.
-		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift or a pattern",
+		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift, zeros or a pattern",
 			r.Role.name)
 	}
 	for _, key := range []string{"fill", "values", "absent", "check"} {

@@ -14,7 +14,7 @@ type row struct {
 	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
 	As           *yaml.Node        // digits, decimal, or the patterns of both forms
-	Shift        byForm[int]       `is:"a number"` // in the form that has one, the number is greater by this power of ten
+	Shift        byForm[int]       `is:"1..18"` // in the form that has one, the number is greater by this power of ten
 	Values       pairs             // values that differ
 	Empty        constant          // the number that the form with text writes as ""
 	Absent       byForm[constant]  // in the form that has one, the other form leaves out the field instead of this value
@@ -81,7 +81,7 @@ func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact
 
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {
-	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.ContainsFunc(r.Shift, func(places int) bool { return places != 0 })
+	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.Max(r.Shift) > 0
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the

@@ -35,6 +35,7 @@ func (s *source) errorf(n *yaml.Node, text string, args ...any) {
 }
 
 func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
+	n = cmp.Or(n, s.root) // a form has what it is like without a word
 	return Problem{s.fileOf(n), n.Line, n.Column, fmt.Sprintf(text, args...)}
 }
 
@@ -158,12 +159,11 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case *bool:
 		*v = s.boolean(n, key)
 	case *int:
-		if is == "" {
+		var low, high int
+		if _, err := fmt.Sscanf(is, "%d..%d", &low, &high); err != nil {
 			*v = s.form(n, key)
-		} else if i, err := strconv.Atoi(n.Value); n.Tag != "!!int" || err != nil || i < 1 || i > 599 {
-			s.errorf(n, "%s must be a whole number, but is %s", key, show(n))
-		} else {
-			*v = i
+		} else if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
+			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
 		}
 	case *string:
 		*v = s.text(n, key, is)
@@ -193,15 +193,16 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		*v = s.readPairs(n)
 	case **yaml.Node:
 		*v = n
-	default: // a value for each form, or one for both that is no constant
+	default: // a value for each form, or one text for all
 		byForm := s.ofForms(reflect.ValueOf(into).Elem())
-		if n.Kind != yaml.MappingNode && byForm.Index(0).Kind() != reflect.Struct {
+		isText := byForm.Index(0).Kind() == reflect.String
+		if n.Kind != yaml.MappingNode && isText {
 			for f := range s.table.forms {
 				s.read(n, key, is, byForm.Index(f).Addr().Interface())
 			}
 			return
 		}
-		if byForm.Index(0).Kind() == reflect.Struct && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+		if !isText && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
 		}
 		for name, each := range s.members(n, key) {

@@ -298,10 +298,7 @@ func (t *Table) hasMeanings(role string) bool {
 // PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
-	o := &Operation{
-		Name: name, Effect: Write, paths: t.everywhere(""), bare: make(byForm[bool], len(t.forms)), status: make(byForm[int], len(t.forms)), rows: map[Message][]*row{}, table: t,
-	}
-	form := t.formIndex(f)
+	o, form := t.newOperation(name, ""), t.formIndex(f)
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
@@ -312,6 +309,14 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	}
 	o.compile()
 	return o
+}
+
+// newOperation returns an operation without rows, with the same path in each form.
+func (t *Table) newOperation(name, path string) *Operation {
+	return &Operation{
+		Name: name, Effect: Write, paths: t.everywhere(path), bare: make(byForm[bool], len(t.forms)),
+		status: make(byForm[int], len(t.forms)), rows: map[Message][]*row{}, table: t,
+	}
 }
 
 // Callback returns the table's callback, or nil if it has none.
@@ -412,11 +417,7 @@ func (t *Table) base(f int) int {
 
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
-	list := make(byForm[string], len(t.forms))
-	for f := range list {
-		list[f] = text
-	}
-	return list
+	return slices.Repeat(byForm[string]{text}, len(t.forms))
 }
 
 // formNames returns the names of the forms, for an error.

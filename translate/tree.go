@@ -295,14 +295,14 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 			add(key, value, false)
 			continue
 		}
-		for _, name := range namesIn(value) {
-			if reply := child(child(child(s.root, "operations"), name), string(Reply)); m == callbackMessage && reply != nil {
+		for _, name := range listOf(value) {
+			if reply := child(child(child(s.root, "operations"), name.Value), string(Reply)); m == callbackMessage && reply != nil {
 				for _, r := range s.rowsOf(reply, Reply) {
 					add(r.name, s.borrowed(r.row), true)
 				}
 				continue
 			}
-			for shared, row := range Members(child(child(s.root, "shared"), name)) {
+			for shared, row := range Members(child(child(s.root, "shared"), name.Value)) {
 				add(shared, row, true)
 			}
 		}
@@ -315,18 +315,15 @@ func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
 	return rows
 }
 
-// namesIn returns the names of shared rows: one, or a list.
-func namesIn(n *yaml.Node) (list []string) {
+// listOf returns the items of a list, or the only one without a list.
+func listOf(n *yaml.Node) []*yaml.Node {
 	switch {
-	case n.Tag == nullTag:
+	case n == nil || n.Tag == nullTag:
 		return nil
-	case n.Kind == yaml.ScalarNode:
-		return []string{n.Value}
+	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
+		return n.Content
 	}
-	for _, item := range n.Content {
-		list = append(list, item.Value)
-	}
-	return list
+	return []*yaml.Node{n}
 }
 
 // borrowed returns a copy of a row of a reply without the keys that a callback cannot have.
@@ -405,7 +402,7 @@ func (s *source) recordChanges(overlay *yaml.Node, before []messageRows) {
 		was, is := byName(known[m.message]), byName(m.rows)
 		for _, r := range m.rows {
 			if old := was[r.name.Value]; !sameNode(old, r.row) {
-				s.recordChange(m.message, r.name.Value, overlay, old, r.row, known[m.message])
+				s.recordChange(m.message, r.name.Value, overlay, old, r.row, was)
 			}
 		}
 		for _, r := range known[m.message] {
@@ -425,18 +422,14 @@ func byName(rows []namedRow) map[string]*yaml.Node {
 	return index
 }
 
-func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known []namedRow) {
+func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known map[string]*yaml.Node) {
 	c := RowChange{File: s.overlayOf[overlay], Message: message}
 	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, has lost a key, or is used by what is new
 		operation, _, _ := strings.Cut(message, " ")
 		c.Line = cmp.Or(s.lineOf(overlay, name), s.lineOf(overlay, operation))
 	}
 	if before == nil {
-		var names []string
-		for _, r := range known {
-			names = append(names, r.name.Value)
-		}
-		c.Like = DidYouMean(name, names)
+		c.Like = DidYouMean(name, slices.Sorted(maps.Keys(known)))
 	} else {
 		c.Before = name + ": " + showRow(before)
 		for _, key := range safetyKeys {
