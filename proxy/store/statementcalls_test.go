@@ -121,7 +121,9 @@ func callsOf(t *testing.T, s *store.Store) (all []call) {
 		return one(s.Dismiss(ctx, partnerOne, "b1002", "shop", "anna", later))
 	})
 	to("DueReads", func(ctx context.Context) error { return one(s.DueReads(ctx, store.Due{Bills: later, Looks: later})) })
-	to("ClaimRead", func(ctx context.Context) error { return one(s.ClaimRead(ctx, partnerOne, store.Due{Bills: later, Looks: later}, later)) })
+	to("ClaimRead", func(ctx context.Context) error {
+		return one(s.ClaimRead(ctx, partnerOne, store.Due{Bills: later, Looks: later}, later))
+	})
 	to("Bind", func(ctx context.Context) error { return one(s.Bind(ctx, address("bound", "bound"))) })
 	to("Bind", func(ctx context.Context) error { return one(s.Bind(ctx, registration("registered", "x", noon))) })
 	to("Rebind", func(ctx context.Context) error {
