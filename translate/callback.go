@@ -363,6 +363,13 @@ func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	return i >= 0 && status/100 == 2 && c.answerCode(f, body).is(c.answers[i].code)
 }
 
+// Acknowledgement returns what an answer must have besides HTTP 2xx: the name and the value of its code or flag.
+func (c *Callback) Acknowledgement(f Form) string {
+	i := c.operation.table.formIndex(f)
+	form := &c.operation.table.forms[i]
+	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code.text
+}
+
 // AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable
 // code. A code may be a number.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {
