@@ -157,12 +157,18 @@ type DuePartner struct {
 
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
 func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
-	const bill = "EXISTS (SELECT 1 FROM billbridge_bills b WHERE b.partner = p.partner AND b.due <= $1)"
+	const bill = "(" + firstDue + " = p.partner AND due <= $1 ORDER BY due LIMIT 1) IS NOT NULL"
 	return readAll[DuePartner](ctx, s, "finding reads that are due", "SELECT p.partner, "+bill+
-		" FROM billbridge_proven p WHERE "+bill+` OR EXISTS (SELECT 1 FROM billbridge_addresses a
-			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $2 AND a.look <= $3)
+		" FROM billbridge_proven p WHERE "+bill+" OR ("+firstLook+` = p.partner AND look > $2 AND look <= $3
+			ORDER BY look LIMIT 1) IS NOT NULL
 		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
 }
+
+// The bills of a partner whose reads are due. No other index has the expression, whatever the statistics say.
+const (
+	firstDue  = "SELECT bill FROM billbridge_bills WHERE CAST(partner || '' AS TEXT)"
+	firstLook = "SELECT bill FROM billbridge_addresses WHERE bill <> '' AND CAST(partner || '' AS TEXT)"
+)
 
 const (
 	// claimLasts is how long a gateway has for a claimed read before another one makes it.
@@ -185,14 +191,11 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 	return write(ctx, s, "claiming a read", func(q tx) (r Read) {
 		s.lock(q, shared, claims) // see betweenClaims
 		s.lock(q, exclusive, "reads", string(id))
-		bill, found := find[string](q, `
-			SELECT bill FROM billbridge_bills WHERE partner = $1 AND due <= $2 ORDER BY due LIMIT 1`, id, s.stamp(d.Bills))
+		bill, found := find[string](q, firstDue+" = $1 AND due <= $2 ORDER BY due LIMIT 1", id, s.stamp(d.Bills))
 		until := s.stamp(d.Looks)
 		since := until.Add(-lookLost)
 		if !found {
-			bill, found = find[string](q, `
-				SELECT bill FROM billbridge_addresses WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3
-				ORDER BY look LIMIT 1`, id, since, until)
+			bill, found = find[string](q, firstLook+" = $1 AND look > $2 AND look <= $3 ORDER BY look LIMIT 1", id, since, until)
 		}
 		if !found {
 			return r
@@ -200,8 +203,8 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
 		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
 		for _, row := range list[Look](q, `
-			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index
-				AND +look > $3 AND +look <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index, not by that of looks
+				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
 			switch l, err := s.keys.address(row); {
 			case err == nil:
 				r.Looks = append(r.Looks, l)

@@ -61,6 +61,13 @@ func callsOf(t *testing.T, s *store.Store) (all []call) {
 			return two(s.Accept(ctx, c, time.Hour))
 		})
 	}
+	to("AcceptShowing", func(ctx context.Context) error {
+		c := callback("shows", "b1004")
+		c.Says, c.Merchant = "paid", "shop"
+		return one(s.AcceptShowing(ctx, c, time.Hour, ledger.Event{
+			Call: ledger.Call{At: noon, Upstream: "new", Merchant: "shop"}, What: ledger.Told{Shows: ledger.Shows{Means: "paid"}},
+		}))
+	})
 	to("NextDue", func(ctx context.Context) error { return two(s.NextDue(ctx, noon)) })
 	to("Stats", func(ctx context.Context) error { return one(s.Stats(ctx, noon)) })
 	var claimed []store.Claimed
@@ -103,6 +110,11 @@ func callsOf(t *testing.T, s *store.Store) (all []call) {
 			to("Audit", func(ctx context.Context) error { return one(s.Audit(ctx, f)) })
 		}
 	}
+	to("Begin", func(ctx context.Context) error {
+		return two(s.Begin(ctx, ledger.Bill{Partner: partnerOne, ID: "begun"}, address("000000000001", "begun"), ledger.Event{
+			Call: ledger.Call{At: later, Upstream: "new"}, What: ledger.CreateBegun{Token: "token"},
+		}))
+	})
 	to("Apply", func(ctx context.Context) error {
 		c, err := proxytest.On(s).Own(ctx, partnerOne, "created", "new", later, time.Time{}, "shop")
 		if err == nil {

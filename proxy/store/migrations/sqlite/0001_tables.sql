@@ -48,7 +48,7 @@ CREATE INDEX billbridge_addresses_bill ON billbridge_addresses (partner, bill);
 -- How many rows a key without a success has.
 CREATE INDEX billbridge_addresses_unproven ON billbridge_addresses (unproven) WHERE unproven IS NOT NULL;
 -- Bills to read.
-CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
+CREATE INDEX billbridge_addresses_look ON billbridge_addresses (CAST(partner || '' AS TEXT), look) WHERE look IS NOT NULL;
 -- Missing callbacks, of all and of a partner. No other index has the expression, whatever the statistics say.
 CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, id)
 	WHERE missing IS NOT NULL AND partner <> '';
@@ -154,7 +154,7 @@ CREATE TABLE billbridge_bills (
 -- Rows to remove.
 CREATE INDEX billbridge_bills_ends ON billbridge_bills (estimated, ends);
 -- Reads to make of a partner.
-CREATE INDEX billbridge_bills_due ON billbridge_bills (partner, due) WHERE due IS NOT NULL;
+CREATE INDEX billbridge_bills_due ON billbridge_bills (CAST(partner || '' AS TEXT), due) WHERE due IS NOT NULL;
 -- Lists of all partners. What asks for one partner does not have the second condition, so that it reads another index.
 CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill)
 	WHERE unknown IS NOT NULL AND partner <> '';
