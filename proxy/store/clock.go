@@ -239,8 +239,9 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 		more    bool
 	}
 	for from := w.since(); ; {
+		at := from // a write that ctx has ended may go on
 		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
-			args := append([]any{from}, w.of...)
+			args := append([]any{at}, w.of...)
 			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
 				slices.Clone(args)...)
 			if got.changed = int(q.exec(change, append(append(args, w.before), w.args...)...)); got.changed == 0 {
