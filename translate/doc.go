@@ -1,6 +1,6 @@
 // Package translate translates JSON messages between two forms, in both directions, by one declarative table.
 //
-// A table names two forms and says, per operation, which field of one form is which field of the other. [Compile]
+// A table names two forms, and those that are like one of them, and says, per operation, which field of one form is which field of the other. [Compile]
 // compiles it into an immutable [Table]. A [Translation] is one operation between the form of a client and the form
 // of an upstream. A [Call] translates one exchange: first the request, then the reply.
 //
@@ -25,6 +25,6 @@
 // A form that is not one of the table's is an error. Functions without an error return nil, "" or false for it.
 //
 // The package does no I/O. A table declares roles, such as "amount". Callers ask for the value of a role ([Call.Value])
-// and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). [Table.Adapt] is for an upstream that
-// writes its form in another way than the table.
+// and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). An upstream that writes a form in
+// another way has a form of its own, which is like that one ([Table.BackendForms]).
 package translate

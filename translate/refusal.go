@@ -50,7 +50,7 @@ type Mismatch struct {
 	Got  string // "" if the field is missing
 }
 
-// ofRequest is what a row with repeats_request wants.
+// ofRequest is what a reply wants of a field whose role is the same in request and reply.
 const ofRequest = "the value of the request"
 
 func (m Mismatch) String() string {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Form is the name of one of the two forms of a table.
+// A Form is the name of a form of a table.
 type Form string
 
 // An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is

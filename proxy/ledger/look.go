@@ -74,7 +74,7 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 	}
 	switch said := b.Said; {
 	case said.Means == "" && was.Means != "" && len(s.Moves[s.Means]) == 1 && b.Seen == (Sight{s.Means, c}):
-		b.Said = b.Seen // it ended, and nobody is known to have asked for that: another look must show it, too
+		b.Said = b.Seen // it ended without a recorded write: another look must show it, too
 		b.plan(c.At.Add(secondLook))
 	case said.Means == "" || c.At.Before(said.At):
 	case s.Moves.reaches(said.Means, s.Means):

@@ -1,0 +1,262 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"billbridge/proxy/ledger"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// A create of one merchant has an unknown outcome, and one of another merchant with the same id succeeds: the bill is
+// that of the other merchant. The first one is not told that there is no such bill while its create may take effect.
+func TestSuccessIsThatOfItsMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	for _, merchant := range []string{shopA, shopB} {
+		created, err := route("bill.create", merchant)
+		outcome := map[string]ledger.Outcome{shopA: ledger.Unknown, shopB: ledger.Succeeded}[merchant]
+		if err != nil || created.Upstream != "new" || d.ended(created, outcome) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+	}
+	bills["new"] = shopB
+	if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
+		t.Errorf("of the first merchant: %+v, %v", r, err)
+	}
+	if r, err := route("bill.read", shopB); err != nil || r.Upstream != "new" || r.Reason != "owner" || r.Deniable {
+		t.Errorf("of the other merchant: %+v, %v", r, err)
+	}
+}
+
+// The bills of two merchants with one id are open until both are over: neither the end of one nor an earlier end that one
+// gets ends the other.
+func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
+	t.Parallel()
+	for n := range 4 {
+		endsFirst, isFound := n%2 == 1, n/2 == 1
+		bills := map[string]string{}
+		d, route := newMerchants(t, rollout.StageOld, bills)
+		create := func(merchant string) {
+			t.Helper()
+			created, err := route("bill.create", merchant)
+			if err != nil || created.Upstream != "old" || d.ended(created, ledger.Succeeded) != nil {
+				t.Fatalf("%+v, %v", created, err)
+			}
+		}
+		second := func() {
+			t.Helper()
+			if !isFound {
+				create(shopB)
+				return
+			}
+			bills["old"] = shopB // since before the gateway was in use
+			if r, err := route("bill.read", shopB); err != nil || r.Upstream != "old" || r.Answered {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		create(shopA)
+		if !endsFirst {
+			second()
+		}
+		ended := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: shopA}
+		if err := d.RecordProbe(t.Context(), someone, bill, "old", ended, d.now); err != nil {
+			t.Fatal(err)
+		}
+		if endsFirst {
+			second()
+		}
+		soon, late := d.now.Add(time.Minute), d.now.Add(1000*24*time.Hour)
+		for _, until := range []time.Time{late, soon} {
+			if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for at, want := range map[time.Time]int{d.now: 1, late.Add(-time.Second): 1, late.Add(time.Second): 0} {
+			if open := d.openAt(t, "old", at); open != want {
+				t.Errorf("ends first %v, found %v: at %s %d bills are open, want %d", endsFirst, isFound, at, open, want)
+			}
+		}
+	}
+}
+
+// A bill of one merchant is found at the old backend, and the ledger has one of another merchant with the same id at the
+// new backend: the first one keeps the partner from being drained, too.
+func TestBillBesideARowOfAnotherMerchantIsOpenAtItsBackend(t *testing.T) {
+	t.Parallel()
+	d, route := newMerchants(t, rollout.StageNew, map[string]string{"old": shopA})
+	created, err := route("bill.create", shopB)
+	if err != nil || created.Upstream != "new" || d.ended(created, ledger.Succeeded) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if open := d.openAt(t, "old", d.now); open != 0 {
+		t.Errorf("%d bills are open before it was found", open)
+	}
+	if r, err := route("bill.read", shopA); err != nil || r.Upstream != "old" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for backend, want := range map[string]int{"old": 1, "new": 1} {
+		if open := d.openAt(t, backend, d.now); open != want {
+			t.Errorf("%d bills are open at %s, want %d", open, backend, want)
+		}
+	}
+	if open := d.openAt(t, "old", d.now.Add(400*24*time.Hour)); open != 0 {
+		t.Errorf("%d bills are open after the estimated end", open)
+	}
+}
+
+// openAt is how many bills are open at a backend.
+func (d *crossroads) openAt(t *testing.T, backend string, at time.Time) (open int) {
+	t.Helper()
+	bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bills {
+		if b.Upstream == backend {
+			open += b.Open()
+		}
+	}
+	return open
+}
+
+// What a read shows of a bill of one merchant says nothing about that of another merchant with the same id: neither that
+// it has ended, nor how a write of it ended.
+func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
+	t.Parallel()
+	d, route := newMerchants(t, rollout.StageOld, nil)
+	created, err := route("bill.create", shopA)
+	if err != nil || d.ended(created, ledger.Succeeded) != nil {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	cancel, err := route("bill.cancel", shopA)
+	if err != nil || d.Ended(t.Context(), cancel, rollout.Ending{Outcome: ledger.Unknown, Unknown: true}) != nil {
+		t.Fatalf("%+v, %v", cancel, err)
+	}
+	d.now = d.now.Add(time.Hour)
+	shows := func(merchant string) proxytest.Owner {
+		t.Helper()
+		read := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: merchant}
+		if err := d.RecordProbe(t.Context(), someone, bill, "old", read, d.now); err != nil {
+			t.Fatal(err)
+		}
+		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	if row := shows(shopB); !row.Ended.IsZero() || !row.Unknown {
+		t.Errorf("after a read of another merchant: %+v", row)
+	}
+	if row := shows(shopA); row.Ended.IsZero() || row.Unknown {
+		t.Errorf("after a read of its merchant: %+v", row)
+	}
+	if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, d.now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
+		t.Errorf("a call of another merchant moved its end: %+v, %v", row, err)
+	}
+}
+
+// A create of one merchant stands in the row of a bill of another merchant, and its gateway ends: its outcome is unknown,
+// and only a read with its own merchant finds it out.
+func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	for _, other := range []ledger.Outcome{ledger.Succeeded, ledger.Unknown} {
+		d, route := newMerchants(t, rollout.StageNew, map[string]string{})
+		created, err := route("bill.create", shopB)
+		if err != nil || d.Ended(t.Context(), created, rollout.Ending{Outcome: other, Unknown: other == ledger.Unknown}) != nil {
+			t.Fatalf("%+v, %v", created, err)
+		}
+		if r, err := route("bill.create", shopA); err != nil || r.Upstream != "new" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		d.now = d.now.Add(time.Hour)
+		unknown := func(of string) (n int) {
+			t.Helper()
+			b, err := d.store.Bill(t.Context(), someone, bill)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range b.Writes {
+				if w.Merchant == of && w.Resolved.IsZero() {
+					n++
+				}
+			}
+			return n
+		}
+		for range 2 { // the second time it is there
+			if err := d.store.Interrupted(t.Context(), d.now, ledger.Interrupted{Finding: rollout.NotAsked, Next: d.now}); err != nil {
+				t.Fatal(err)
+			}
+			if n := unknown(shopA); n != 1 {
+				t.Fatalf("%s: %d creates of the first merchant have an unknown outcome", other, n)
+			}
+		}
+		b, err := d.store.Bill(t.Context(), someone, bill)
+		if w := b.LastWrite(shopA); err != nil || w.Upstream != "new" || w.Member != "a member" || b.Due.IsZero() {
+			t.Errorf("%s: %+v of %+v, %v", other, w, b, err)
+		}
+		for _, row := range []struct {
+			merchant string
+			want     int
+		}{{shopB, 1}, {shopA, 0}} {
+			read := rollout.ReadResult{Result: rollout.Present, State: "W", By: rollout.ByGateway, Merchant: row.merchant}
+			if err := d.RecordProbe(t.Context(), someone, bill, "new", read, d.now); err != nil {
+				t.Fatal(err)
+			}
+			if n := unknown(shopA); n != row.want {
+				t.Errorf("%s: after a read of %s: %d", other, row.merchant, n)
+			}
+		}
+	}
+}
+
+// A call found the bill of one merchant at the old backend, and the row is of another merchant's bill with the id at the
+// new one. Once the partner is drained, calls about the first bill still reach it, and no second one is created. While the
+// old backend does not answer, calls about the other bill work, and so do those of a third merchant that the new backend shows.
+func TestDrainedPartnerBesideARowOfAnotherMerchant(t *testing.T) {
+	t.Parallel()
+	bills := map[string]string{}
+	d, route := newMerchants(t, rollout.StageNew, bills)
+	if err := d.ownedBeside(t, "old"); err != nil {
+		t.Fatal(err)
+	}
+	d.stage(rollout.StageDrained)
+	for _, row := range []struct{ operation, merchant, at, upstream, refusedAs string }{
+		{"bill.read", shopA, "old", "old", ""},
+		{"bill.cancel", shopA, "old", "old", ""},
+		{"bill.create", shopA, "old", "old", ""}, // the backend refuses it
+		{"bill.create", "shop c", "", "new", ""},
+		{"bill.cancel", shopB, "off", "new", ""},
+		{"bill.cancel", shopA, "off", "", "unclear"},
+		{"bill.create", shopA, "off", "", "unclear"},
+		{"bill.cancel", "shop c", "off", "new", ""},
+		{"bill.read", "shop c", "off", "new", ""},
+	} {
+		d.says["old"], bills["old"], bills["new"] = rollout.Absent, row.at, shopB
+		if row.at == "off" {
+			d.says["old"] = rollout.Unclear
+		}
+		if row.merchant == "shop c" && row.at == "off" {
+			bills["new"] = "shop c"
+		}
+		if row.at == "old" {
+			bills["old"] = shopA
+		}
+		r, err := route(row.operation, row.merchant)
+		if r.Upstream != row.upstream || r.Answered || row.refusedAs != "" != refusedFor(err, row.refusedAs) || row.refusedAs == "" && err != nil {
+			t.Errorf("%+v: %+v, %v", row, r, err)
+		}
+		if row.operation == "bill.create" && err == nil {
+			if err := d.ended(r, ledger.Refused); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
