@@ -78,8 +78,8 @@ const manyOfOrder = "1000"
 
 // lastOf and ofOrder select the callbacks of the order $9 that a new one can repeat.
 const (
-	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0 " +
-		"ORDER BY seq DESC LIMIT "
+	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering IN ($9, $9) AND seq > 0 " +
+		"ORDER BY ordering DESC, seq DESC LIMIT " // see planned
 	lastOf = ofOrder + "1"
 )
 
@@ -219,8 +219,8 @@ func (s *Store) accept(
 		case !kept.Fresh:
 			counted := q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-					SELECT max(seq) FROM (SELECT * FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0
-							ORDER BY seq DESC LIMIT `+manyOfOrder+`) AS was
+					SELECT max(seq) FROM (SELECT * FROM billbridge_callbacks WHERE ordering IN ($2, $2) AND seq > 0
+							ORDER BY ordering DESC, seq DESC LIMIT `+manyOfOrder+`) AS was
 						WHERE address = $3 AND digest = $4 AND received > $5
 							OR `+told+" AND "+noNews("$6", "$7", "was")+")",
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), c.Later, storedName(c.Merchant))

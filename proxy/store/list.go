@@ -266,15 +266,16 @@ func (f Filter) inOrder(c *conditions) {
 	}
 }
 
-// examined is the most rows that one statement of a list reads. With more, PostgreSQL may take it for cheaper to read
-// and sort all rows, if its statistics are of a smaller table.
+// examined is the most rows that one statement of a list reads.
 const examined = 100
 
-// A walk goes through rows of a table in the order of an index, whatever the statistics say.
+// A walk goes through rows of a table in the order of an index, whatever the statistics say (see planned).
 type walk struct {
-	table, by   string // the last column of the index, which is unique
+	table       string
+	of, by      string // the columns of the index, by unique; of is "" if by is the only one
+	is          string // the value of of
 	oldestFirst bool
-	rows        conditions        // of the columns of the index before
+	rows        conditions        // what else the index needs
 	meant       func(*conditions) // which of the rows are meant
 	examined    int               // 0 means examined
 }
@@ -295,18 +296,23 @@ type part[T any] struct {
 
 // partOf reads the next part of a walk, at most limit of its rows.
 func partOf[T any](q tx, w walk, columns string, from int64, limit int) (p part[T]) {
-	order, follow := "DESC", " < %s"
+	order, follow := " DESC", " < %s"
 	if w.oldestFirst {
-		order, follow = "ASC", " > %s"
+		order, follow = " ASC", " > %s"
 	}
 	c, most := w.rows, cmp.Or(w.examined, examined)
 	c.add(w.by+follow, from)
-	rows := fmt.Sprintf(" FROM %s WHERE %s ORDER BY %s %s LIMIT ", w.table, c, w.by, order)
+	by := w.by + order
+	if w.of != "" {
+		c.add(w.of+" IN (%[1]s, %[1]s)", w.is)
+		by = w.of + order + ", " + by
+	}
+	rows := fmt.Sprintf(" FROM %s WHERE %s ORDER BY %s LIMIT ", w.table, c, by)
 	p.next, _ = find[int64](q, fmt.Sprintf("SELECT %s%s1 OFFSET %d", w.by, rows, most-1), c.args...)
 	c.all = nil
 	w.meant(&c)
-	p.found = list[T](q, fmt.Sprintf("SELECT %s FROM (SELECT *%s%d) AS %s WHERE %s ORDER BY %s %s LIMIT %d",
-		columns, rows, most, w.table, c, w.by, order, limit), c.args...)
+	p.found = list[T](q, fmt.Sprintf("SELECT %s FROM (SELECT *%s%d) AS %s WHERE %s ORDER BY %s LIMIT %d",
+		columns, rows, most, w.table, c, by, limit), c.args...)
 	return p
 }
 
@@ -316,12 +322,12 @@ func (f Filter) walk(q tx, oldestFirst bool) walk {
 	w := walk{table: "billbridge_callbacks", by: "seq", oldestFirst: oldestFirst, meant: f.meant, examined: f.examined}
 	switch {
 	case f.Bill != "":
-		w.rows.add("bill = %s", f.Bill)
+		w.of, w.is = "bill", f.Bill
 	case f.State != "" && f.State != Delivered:
-		// Not an argument, and all conditions of the partial index.
-		w.rows.add("state = '" + string(f.State) + "' AND state <> 'delivered' AND seq <> 0")
+		w.of, w.is = "state", string(f.State)
+		w.rows.add("state <> 'delivered' AND seq <> 0") // as the partial index has it
 	case f.PartnerPrefix != "":
-		w.rows.add("partner = %s", f.PartnerPrefix)
+		w.of, w.is = "partner", string(f.PartnerPrefix)
 	}
 	return w
 }

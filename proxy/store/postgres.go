@@ -66,6 +66,12 @@ func openPostgres(ctx context.Context, url string, o Options, g *guard) (engine,
 // onConnect prepares a new connection.
 type onConnect func(context.Context, *pgx.Conn) error
 
+// planned has PostgreSQL read the first rows by an index in their order. By its statistics, which are old or missing, as
+// after a restore, it may expect few rows, and read and sort all. If two indexes have the order, a statement must fit one:
+// with "a = $1 ORDER BY b" an index of b alone has it, with "a IN ($1, $1) ORDER BY a, b" it has not. Before version 18
+// what is off counts as a high cost, for which statements would be compiled: that takes 100 ms or more.
+const planned = "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
+
 // pool prepares connections that stay open.
 func pool(config *pgx.ConnConfig, most int, prepare []onConnect, options ...stdlib.OptionOpenDB) *sql.DB {
 	afterConnect := stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
@@ -77,7 +83,7 @@ func pool(config *pgx.ConnConfig, most int, prepare []onConnect, options ...stdl
 		}
 		// A replica that freezes or is cut off within a transaction would keep its locks, and all others waiting,
 		// until the server notices, which can take hours. Our transactions are never idle between two statements.
-		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'")
+		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'; "+planned)
 		for _, f := range prepare {
 			if err == nil {
 				err = f(ctx, c)

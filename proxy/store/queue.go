@@ -169,7 +169,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
 				last_at = $3, last_status = $4, last_outcome = $5, done = $6, first = first * $7
-			WHERE id = $8 AND lease = $9 AND state = 'waiting' RETURNING seq`,
+			WHERE id = $8 AND lease = $9 AND state || '' = 'waiting' RETURNING seq`,
 			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, r.State == Waiting, c.ID, c.lease)
 		if !claimed {
 			q.refuse(errLeaseLost)
@@ -248,9 +248,9 @@ type Backlog struct {
 // the bills found last.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
 	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
+		const in = "FROM billbridge_callbacks WHERE upstream IN ($1, $1) AND state = '%s' ORDER BY upstream, seq LIMIT %d"
 		counted := func(state State) string {
-			return fmt.Sprintf(`(SELECT count(*) FROM (SELECT 1 FROM billbridge_callbacks
-				WHERE upstream = $1 AND state = '%s' ORDER BY seq LIMIT %d) AS counted)`, state, countAtMost)
+			return fmt.Sprintf("(SELECT count(*) FROM (SELECT 1 "+in+") AS counted)", state, countAtMost)
 		}
 		all := pairs[string, Backlog](q, fmt.Sprintf(`
 			SELECT upstream, 0, 0, 0, count(*) FROM (SELECT upstream FROM billbridge_addresses
@@ -260,8 +260,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 		for upstream, more := find[string](q, next, ""); more; upstream, more = find[string](q, next, upstream) {
 			b := value[Backlog](q, "SELECT "+counted(Waiting)+", "+counted(Dead)+fmt.Sprintf(`, coalesce((
 				SELECT CASE WHEN min(received) < $2 THEN ($2 - min(received)) * 1000000 END FROM (
-					SELECT received FROM billbridge_callbacks WHERE upstream = $1 AND state = 'waiting'
-					ORDER BY seq LIMIT %d) AS oldest), 0), 0`, examined), upstream, now)
+					SELECT received `+in+") AS oldest), 0), 0", Waiting, examined), upstream, now)
 			if b.Missing = all[upstream].Missing; b != (Backlog{}) {
 				all[upstream] = b
 			}

@@ -329,7 +329,9 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) (all []Change, err err
 	}
 	for _, action := range f.Actions { // of each at most Limit are needed
 		w := walk{table: "billbridge_audit", by: "revision", oldestFirst: f.OldestFirst, meant: f.meant}
-		w.rows.given("action = %s", string(action))
+		if action != "" {
+			w.of, w.is = "action", string(action)
+		}
 		w.rows.given("revision >= %s", f.Since) // no revision is lower than its time
 		of := 0
 		for from := cmp.Or(f.After, start(f.OldestFirst)); from != 0 && of < f.Limit; {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -262,3 +263,94 @@ func callsOf(t *testing.T, s *store.Store) (all []call) {
 
 // notCalled are methods for tests, one that reads no table, and those of looks, which may sort the looks of a partner.
 const notCalled = " Ask AskBatches Clear Exec PageWithin Synchronous ClaimLook DueLooks EndLook Told "
+
+// growing are the tables that grow with time.
+var growing = []string{"callbacks", "attempts", "addresses", "bills", "audit", "counts", "seen", "proven", "stages", "wave_partners"}
+
+// partners are those of the tables with a row for each partner.
+const partners = 1000
+
+// template makes a row of each table that fill copies.
+func template(t *testing.T, s *store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	must(t, s.Prove(ctx, partnerOne))
+	must(t, s.Seen(ctx, partnerOne, noon))
+	accept(t, s, callback("cb_0", "b0"))
+	for _, c := range claim(t, s, noon) {
+		finish(t, s, c, noon, store.Waiting)
+	}
+	bind(t, s, address("a0", "b0"))
+	must(t, proxytest.On(s).NoAnswer(ctx, partnerOne, "b0", ledger.Call{
+		Operation: "bill.create", Upstream: "old", Request: "call", At: noon, Member: "member", Merchant: "shop",
+	}, ledger.Reading{Finding: "not asked"}, noon))
+	must(t, proxytest.On(s).MarkDoubled(ctx, partnerOne, "b0", "bill.read", "call", noon))
+	must(t, s.Change(ctx, store.Change{Action: store.SignedIn, By: "anna", At: noon.Add(-365 * 24 * time.Hour)}))
+	must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: partnerOne, To: "old", By: "anna", At: noon.Add(-365 * 24 * time.Hour)}))
+	works(t)(s.AddCounts(ctx, "v1", []store.Counts{{Partner: partnerOne, Operation: "bill.create", Data: []byte("{}")}}, noon, nil))
+	must(t, s.CreateWave(ctx, store.Wave{Name: "autumn", Plan: "{}", By: "anna", Since: noon, Created: noon}, []store.WavePartner{{Partner: partnerOne}}))
+}
+
+// fill copies the rows of template to size rows of each table, half of them of the first partner. Of each kind that a
+// statement may look for there are many.
+func fill(t *testing.T, s *store.Store) {
+	t.Helper()
+	var ids []string
+	for i := range partners {
+		ids = append(ids, "('"+string(partner.Of(fmt.Sprint("partner ", i)))+"')")
+	}
+	must(t, s.Exec(t.Context(), "INSERT INTO billbridge_proven VALUES "+strings.Join(ids, ", ")))
+	at := func(i string) string { return fmt.Sprintf("%d - %s * 1000", noon.UnixMilli(), i) }
+	for _, table := range []struct {
+		name string
+		rows int
+		with map[string]string // what columns have in place of the template
+	}{
+		{"callbacks", size, map[string]string{
+			"id": "CASE WHEN i % 7 = 0 THEN 'cb_read_' ELSE 'cb_' END || i", "address": "CASE WHEN i % 5 = 0 THEN '' ELSE 'a' || i END",
+			"upstream": "CASE WHEN i % 2 = 0 THEN 'new' ELSE 'old' END", "bill": "CASE WHEN i % 5 = 0 THEN '' ELSE 'b' || i END",
+			"host": "'h' || i % 50", "ordering": "CASE WHEN i % 5 = 0 THEN 'events' ELSE 'new/b' || i END", "first": "CASE WHEN i % 6 < 2 THEN 1 ELSE 0 END",
+			"received": at("i"), "next": at("i"), "due": at("i") + " + i % 2 * 400000000", "last_at": at("i"), "lease": "''",
+			"state": "CASE i % 6 WHEN 0 THEN 'waiting' WHEN 1 THEN 'waiting' WHEN 2 THEN 'failed' WHEN 3 THEN 'delivered' WHEN 4 THEN 'superseded' ELSE 'dropped' END",
+			"done":  "CASE WHEN i % 6 > 2 THEN " + at("i") + " END", "says": "CASE WHEN i % 3 = 0 THEN 'cancelled' ELSE 'paid' END",
+		}},
+		{"attempts", size, map[string]string{"callback": "i + 1"}},
+		{"addresses", size, map[string]string{
+			"id": "'a' || i", "upstream": "CASE WHEN i % 2 = 0 THEN 'new' ELSE 'old' END", "bill": "'b' || i", "created": at("i"),
+			"until": "CASE WHEN i % 3 = 0 THEN " + at("i") + " END", "ends": at("i"), "look": at("i"), "missing": at("i"),
+		}},
+		{"bills", size, map[string]string{
+			"bill": "'b' || i", "version": "i", "upstream": "CASE WHEN i % 2 = 0 THEN 'new' ELSE 'old' END",
+			"state": "CASE i % 4 WHEN 0 THEN 'released' WHEN 1 THEN 'pending' ELSE 'owned' END",
+			"ends":  at("i"), "estimated": "i / 2 % 2", "denied": fmt.Sprint("CASE WHEN i % 3 = 0 THEN ", noon.UnixMilli(), " END"), "due": at("i"),
+			"unknown": at("i"), "resolved": at("i"), "doubled": "CASE WHEN i % 3 = 1 THEN " + at("i") + " END",
+		}},
+		{"audit", size, map[string]string{
+			"revision": at("i"), "done_at": at("i"), "done_by": "'b' || i % 5",
+			"action": "CASE i % 3 WHEN 0 THEN 'sign_in' WHEN 1 THEN 'stage' ELSE 'replay' END",
+		}},
+		{"seen", partners, map[string]string{"partner": "p.partner"}},
+		{"stages", partners, map[string]string{"partner": "p.partner"}},
+		{"counts", partners, map[string]string{"partner": "p.partner", "marked": "1"}},
+		{"wave_partners", partners, map[string]string{"partner": "p.partner", "place": "i"}},
+	} {
+		var columns, values []string
+		for _, column := range s.Columns(t, "billbridge_"+table.name) {
+			if column == "seq" {
+				continue
+			}
+			columns = append(columns, column)
+			value := cmp.Or(table.with[column], "row."+column)
+			if column == "partner" && table.with[column] == "" {
+				value = "CASE WHEN i % 2 = 0 THEN row.partner ELSE p.partner END"
+			}
+			values = append(values, value)
+		}
+		must(t, s.Exec(t.Context(), fmt.Sprintf(`
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),
+				p AS (SELECT partner, row_number() OVER (ORDER BY partner) AS k FROM billbridge_proven WHERE partner <> '%s')
+			INSERT INTO billbridge_%s (%s) SELECT %s FROM n JOIN p ON p.k = 1 + i %% %d CROSS JOIN
+				(SELECT * FROM billbridge_%[3]s LIMIT 1) AS row`,
+			table.rows, partnerOne, table.name, strings.Join(columns, ", "), strings.Join(values, ", "), partners)))
+	}
+}
