@@ -214,9 +214,9 @@ const pause = 20 * time.Millisecond
 type sweep struct {
 	table, key   string // without its prefix, and the columns of its primary key
 	rows, by     string // the condition of an index in the order of the column by
-	of           []any  // the arguments of rows, from $2 on
+	of           []any  // the arguments of rows, from $2 on; then comes before
 	from, before time.Time
-	only         string // which of the rows, "part", are changed; "" for all. After the arguments of rows comes before
+	only         string // which of the rows, "part", are changed; "" for all
 	change       string // the statement
 	args         []any  // of only and change, the last ones
 	pause        time.Duration
@@ -226,13 +226,12 @@ type sweep struct {
 func (w sweep) since() int64 { return max(0, w.from.UnixMilli()) }
 
 // sweep makes a sweep, and returns the number of rows changed. A statement reads a batch of rows, also if none of them
-// is to be changed: the next one goes on after them. It compares with one bound: of rows between two, PostgreSQL expects
-// so few that it may read and sort all.
+// is to be changed: the next one goes on after them.
 func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	batch := min(s.batch, examined)
-	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 ORDER BY %[3]s LIMIT ", w.table, w.rows, w.by)
-	only := fmt.Sprintf("part.%s < $%d AND %s", w.by, len(w.of)+2, cmp.Or(w.only, "true"))
-	change := w.change + " WHERE " + fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), only, w.table)
+	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 AND %[3]s < $%d ORDER BY %[3]s LIMIT ",
+		w.table, w.rows, w.by, len(w.of)+2)
+	change := w.change + " WHERE " + fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
 	type result struct {
 		changed int
 		next    int64
@@ -241,10 +240,10 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	for from := w.since(); ; {
 		at := from // a write that ctx has ended may go on
 		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
-			args := append([]any{at}, w.of...)
+			args := append(append([]any{at}, w.of...), w.before)
 			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
 				slices.Clone(args)...)
-			if got.changed = int(q.exec(change, append(append(args, w.before), w.args...)...)); got.changed == 0 {
+			if got.changed = int(q.exec(change, append(args, w.args...)...)); got.changed == 0 {
 				got.next++ // else there may be more with the same time
 			}
 			if got.changed > 0 && !s.postgres {
@@ -253,7 +252,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 			return got
 		})
 		n += got.changed
-		if from = got.next; err != nil || !got.more || from > w.before.UnixMilli() {
+		if from = got.next; err != nil || !got.more {
 			return n, err
 		}
 		select {
