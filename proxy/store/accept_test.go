@@ -99,7 +99,7 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 		return steps
 	}
 	for _, statement := range []string{store.LastOf, store.OfOrder} {
-		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n", "the last of an order")
+		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=?)\n", "the last of an order")
 	}
 }
 

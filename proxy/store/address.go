@@ -243,7 +243,7 @@ func (s *Store) Told(
 	ctx context.Context, order, merchant, later, upstream, says string,
 ) (told, tells bool, err error) {
 	are, err := readOne[[2]bool](ctx, s, "reading which states were reported", `
-		SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq > 0
+		SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq <> 0
 			AND `+noNews("$2", "$6", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
 			WHERE upstream = $3 AND says = $4 AND says NOT IN ('', 'paid') AND id NOT LIKE $5)`,
 		order, later, upstream, says, MadePrefix+"%", merchant)

@@ -78,7 +78,7 @@ const manyOfOrder = "1000"
 
 // lastOf and ofOrder select the callbacks of the order $9 that a new one can repeat.
 const (
-	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering IN ($9, $9) AND seq > 0 " +
+	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering IN ($9, $9) AND seq <> 0 " +
 		"ORDER BY ordering DESC, seq DESC LIMIT " // see planned
 	lastOf = ofOrder + "1"
 )
@@ -124,7 +124,7 @@ func (s *Store) AcceptShowing(ctx context.Context, c Callback, window time.Durat
 			return Accepted{}, err
 		}
 		// What comes again is no second look.
-		shows.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq > 0
+		shows.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq <> 0
 			AND address = $18 AND digest = $19 AND received > $20)`
 		shows.args = append(shows.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 	}
@@ -161,7 +161,7 @@ func (s *Store) accept(
 	}
 	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts: the
 	// id may be that of another bill by now.
-	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
+	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq <> 0
 			AND $5 <> '' AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
 			AND told.state IN ('waiting', 'delivered') AND `
 	isOutdone := outdone + ofMerchant("told.merchant", "$18") + ")"
@@ -178,7 +178,7 @@ func (s *Store) accept(
 		FROM (SELECT ` + isOutdone + ` AS no_news) AS it
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
-		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
+		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq <> 0
 			AND $5 <> '' AND ` + told + " AND " + noNews("$17", "$18", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
@@ -219,7 +219,7 @@ func (s *Store) accept(
 		case !kept.Fresh:
 			counted := q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-					SELECT max(seq) FROM (SELECT * FROM billbridge_callbacks WHERE ordering IN ($2, $2) AND seq > 0
+					SELECT max(seq) FROM (SELECT * FROM billbridge_callbacks WHERE ordering IN ($2, $2) AND seq <> 0
 							ORDER BY ordering DESC, seq DESC LIMIT `+manyOfOrder+`) AS was
 						WHERE address = $3 AND digest = $4 AND received > $5
 							OR `+told+" AND "+noNews("$6", "$7", "was")+")",

@@ -298,7 +298,7 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
-				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered')
+				AND newer.seq + 0 > billbridge_callbacks.seq AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered')
 				AND ` + sameMerchant + `)
 		AND $3 <= (
 			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
@@ -320,7 +320,7 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 // there is none.
 func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
 	return readOne[State](ctx, s, "reading callbacks", `
-		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq > $2 AND seq > 0
+		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq + 0 > $2 AND seq <> 0
 			AND bill <> '' AND state IN ('waiting', 'delivered') AND `+ofMerchant("merchant", "$3"),
 		c.Order, c.Cursor, c.Merchant)
 }

@@ -94,8 +94,8 @@ CREATE INDEX billbridge_callbacks_due ON billbridge_callbacks (host, due, seq) W
 -- Those of an order that wait.
 CREATE INDEX billbridge_callbacks_ordering ON billbridge_callbacks (ordering, seq) WHERE state = 'waiting';
 -- The last callback of an order, when the next one comes. The condition holds for every row: it keeps statements that
--- do not ask for it on the index of those that wait.
-CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq) WHERE seq > 0;
+-- do not ask for it on the index of those that wait. No index is searched by it, as that of seq is by seq > 0.
+CREATE INDEX billbridge_callbacks_last ON billbridge_callbacks (ordering, seq) WHERE seq <> 0;
 -- The callbacks of an address, when that is removed.
 CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
 -- Lists of a partner, of a bill, and of those that were not delivered.
