@@ -231,7 +231,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	batch := min(s.batch, examined)
 	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 AND %[3]s < $%d ORDER BY %[3]s LIMIT ",
 		w.table, w.rows, w.by, len(w.of)+2)
-	change := w.change + " WHERE " + fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
+	among := fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
 	type result struct {
 		changed int
 		next    int64
@@ -243,7 +243,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 			args := append(append([]any{at}, w.of...), w.before)
 			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
 				slices.Clone(args)...)
-			if got.changed = int(q.exec(change, append(args, w.args...)...)); got.changed == 0 {
+			if got.changed = int(q.exec(w.change+" WHERE "+among, append(args, w.args...)...)); got.changed == 0 {
 				got.next++ // else there may be more with the same time
 			}
 			if got.changed > 0 && !s.postgres {

@@ -66,10 +66,11 @@ func openPostgres(ctx context.Context, url string, o Options, g *guard) (engine,
 // onConnect prepares a new connection.
 type onConnect func(context.Context, *pgx.Conn) error
 
-// planned has PostgreSQL read the first rows by an index in their order. By statistics that are old or missing, as after
-// a restore, it may expect few rows, and read and sort all. A statement must fit one index: with "a = $1 ORDER BY b" one
-// of b alone has the order, with "a IN ($1, $1) ORDER BY a, b" it has not; an expression such as b + 0 > $1 is in none.
-// Before version 18 what is off counts as a high cost, for which statements are compiled: that takes 100 ms or more.
+// planned has PostgreSQL read the first rows by an index in their order. By statistics that are old or missing, as
+// after a restore, it may expect few rows, and read and sort all. A statement must fit one index: with
+// "a = $1 ORDER BY b" one of b alone has the order, with "a IN ($1, $1) ORDER BY a, b" it has not; an expression such
+// as b + 0 > $1 is in none. Before version 18 what is off counts as a high cost, for which statements are compiled:
+// that takes 100 ms or more.
 const planned = "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
 
 // pool prepares connections that stay open.

@@ -248,9 +248,10 @@ type Backlog struct {
 // the bills found last.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
 	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
-		const in = "FROM billbridge_callbacks WHERE upstream IN ($1, $1) AND state = '%s' ORDER BY upstream, seq LIMIT %d"
+		const in = ` FROM billbridge_callbacks WHERE upstream IN ($1, $1) AND state = '%s'
+			ORDER BY upstream, seq LIMIT %d`
 		counted := func(state State) string {
-			return fmt.Sprintf("(SELECT count(*) FROM (SELECT 1 "+in+") AS counted)", state, countAtMost)
+			return fmt.Sprintf("(SELECT count(*) FROM (SELECT 1"+in+") AS counted)", state, countAtMost)
 		}
 		all := pairs[string, Backlog](q, fmt.Sprintf(`
 			SELECT upstream, 0, 0, 0, count(*) FROM (SELECT upstream FROM billbridge_addresses
@@ -260,7 +261,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 		for upstream, more := find[string](q, next, ""); more; upstream, more = find[string](q, next, upstream) {
 			b := value[Backlog](q, "SELECT "+counted(Waiting)+", "+counted(Dead)+fmt.Sprintf(`, coalesce((
 				SELECT CASE WHEN min(received) < $2 THEN ($2 - min(received)) * 1000000 END FROM (
-					SELECT received `+in+") AS oldest), 0), 0", Waiting, examined), upstream, now)
+					SELECT received`+in+") AS oldest), 0), 0", Waiting, examined), upstream, now)
 			if b.Missing = all[upstream].Missing; b != (Backlog{}) {
 				all[upstream] = b
 			}
@@ -298,8 +299,8 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
-				AND newer.seq + 0 > billbridge_callbacks.seq AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered')
-				AND ` + sameMerchant + `)
+				AND newer.seq + 0 > billbridge_callbacks.seq AND newer.seq <> 0
+				AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `)
 		AND $3 <= (
 			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
 				AND number + billbridge_callbacks.attempts > (
