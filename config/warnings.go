@@ -151,6 +151,19 @@ func (c *Config) warnAboutMeanings() {
 	if len(missing) > 0 && billing.CreateOperation(t) != nil {
 		warn("no code means %s: the outcome of a create that fails for this reason is unknown", strings.Join(missing, ", "))
 	}
+	for _, form := range t.Forms() {
+		if _, other := t.CodesOf(t.RefusalCode(false), form); t.Means(form, other, translate.Unavailable) {
+			warn("a code without a pair becomes %s in %s, which means unavailable: programs in %[2]s can take a refusal for "+
+				"a failure of the service, and send again: add pairs for the codes that the backend uses", other, form)
+		}
+	}
+	for _, o := range t.Operations() {
+		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
+		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
+			about, _ := t.Nouns(false)
+			warn("%s lists what one backend has: during a rollout a partner can have a %s at each", o.Name, about)
+		}
+	}
 	if _, err := billing.ReadOperation(t); err != nil {
 		warn("the console cannot read a bill: %v", err)
 	}

@@ -81,16 +81,26 @@ func (s *state) composeRead(p probe, upstream string) (target *routeTarget, call
 	if target == nil {
 		return nil, nil, nil
 	}
-	composed, err := s.readOperation.Compose(nil, p.client, p.identity.Values())
+	call, request, err := composeRead(s.readOperation, target.translation, p.client, p.identity)
 	if err != nil {
 		return nil, nil, nil
 	}
-	call = target.translation.Start()
+	return target, call, request
+}
+
+func composeRead(
+	read *translate.Operation, t *translate.Translation, client translate.Form, identity billing.Identity,
+) (call *translate.Call, request []byte, err error) {
+	composed, err := read.Compose(nil, client, identity.Values())
+	if err != nil {
+		return nil, nil, err
+	}
+	call = t.Start()
 	if request, err = call.Request(nil, composed); err != nil {
 		call.Release()
-		return nil, nil, nil
+		return nil, nil, err
 	}
-	return target, call, request
+	return call, request, nil
 }
 
 // readBill reads a bill at an upstream.

@@ -17,6 +17,7 @@ import (
 type checkCommand struct {
 	Config  string `placeholder:"FILE" help:"YAML config. If omitted, the built-in table and a config with a sandbox on 127.0.0.1:8081 are checked."`
 	Offline bool   `help:"Do not connect to the store, for example in a build that cannot reach the database."`
+	Verbose bool   `help:"Also print how each field becomes which, as the command map does."`
 }
 
 // Run checks the config and prints the result.
@@ -40,11 +41,20 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 		}
 	}
 	servers, filled := postgresServers(checked, s)
+	reads := proxy.OwnReads(checked)
+	for _, read := range reads {
+		if read.Problem != "" {
+			printf(s.err, "%s: warning: reads of a bill at %s for partners of %s: %s\n", checked.File, read.Upstream,
+				read.Clients[0], read.Problem)
+		}
+	}
 	return show(s.out, "check", struct {
 		*config.Config
 		Name, Servers, Filled string
+		Verbose               bool
 		Routes                []proxy.Route
-	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, proxy.Routes(checked)})
+		OwnReads              []proxy.OwnRead
+	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, c.Verbose, proxy.Routes(checked), reads})
 }
 
 // warn prints a warning about a place in the config.
