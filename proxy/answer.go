@@ -12,6 +12,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -99,7 +100,7 @@ func (x *exchange) failure(err error) outcome {
 		ours      *refusal
 		untaken   *translate.Refusal
 		unowned   *rollout.Refused
-		forwarded *callError
+		forwarded *upstream.Failure
 	)
 	switch {
 	case errors.As(err, &ours):
@@ -158,17 +159,17 @@ func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 }
 
 // unanswered returns the answer to a call that the upstream has not answered.
-func (x *exchange) unanswered(failed *callError) outcome {
-	reason := failed.reason
-	if failed.detail != "" {
-		reason += ": " + failed.detail
+func (x *exchange) unanswered(failed *upstream.Failure) outcome {
+	reason := string(failed.Kind)
+	if failed.Detail != "" {
+		reason += ": " + failed.Detail
 	}
-	late := failed.reason == "timeout"
+	late := failed.Kind == upstream.Timeout
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !failed.sent && (failed.reason == givenUp || x.in.sendCtx.Err() != nil):
+	case write && !failed.Sent && (failed.Kind == upstream.GivenUp || x.in.sendCtx.Err() != nil):
 		return x.failure(x.notSent())
-	case write && failed.sent:
+	case write && failed.Sent:
 		status := http.StatusBadGateway
 		if late {
 			status = http.StatusGatewayTimeout
@@ -179,10 +180,10 @@ func (x *exchange) unanswered(failed *callError) outcome {
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
 		return x.refused(readBroke.because(callerGone).with("no_answer"))
-	case !failed.sent:
+	case !failed.Sent:
 		r := notSent.because(reason).with("not_sent")
-		if failed.after > 0 {
-			r.after = wholeSeconds(failed.after)
+		if failed.After > 0 {
+			r.after = wholeSeconds(failed.After)
 		}
 		return x.refused(r)
 	case late:

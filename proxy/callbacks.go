@@ -35,7 +35,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	asked.Upstream = x.to.target.upstream.config.Name
+	asked.Upstream = x.to.target.upstream.Config().Name
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,16 +28,8 @@ func (g *Gateway) EachCertificate(each func(end time.Time, kind, name string)) {
 		}
 	}
 	for name, u := range state.upstreams {
-		if end := u.certificateEnd.Load(); end != 0 {
-			each(time.Unix(end, 0), "upstream", name)
+		if end := u.CertificateEnd(); !end.IsZero() {
+			each(end, "upstream", name)
 		}
-	}
-}
-
-// watchCertificate remembers when the certificate of an upstream ends.
-func (u *upstream) watchCertificate(c *tls.Config) {
-	c.VerifyConnection = func(state tls.ConnectionState) error {
-		u.certificateEnd.Store(state.PeerCertificates[0].NotAfter.Unix())
-		return nil
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -31,7 +32,7 @@ type exchange struct {
 	start   time.Time
 	from    *source // nil without limits of its own
 	counted bool    // by inFlight
-	trace   traceContext
+	trace   upstream.Trace
 
 	client translate.Form
 	route  *route // nil if the path is unknown
@@ -66,7 +67,7 @@ type routed struct {
 // forwarded is what is known of the call to the upstream.
 type forwarded struct {
 	called  bool                // the upstream was called
-	failed  *callError          // nil if there is a reply that can be used, or none yet
+	failed  *upstream.Failure   // nil if there is a reply that can be used, or none yet
 	status  int                 // of the reply, which is not always that of the answer; 0 without one
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	state   bool                // the reply has a state of the bill
@@ -82,12 +83,12 @@ type forwarded struct {
 }
 
 // left reports whether a byte of the call may have left.
-func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.sent) }
+func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.Sent) }
 
 // unknown reports whether a byte of the call may have left, and no reply says what became of it.
 func (s *forwarded) unknown() bool {
 	if s.failed != nil {
-		return s.failed.sent
+		return s.failed.Sent
 	}
 	return s.called && s.says == billing.NoReply // the call is under way, or a panic has ended it
 }
@@ -114,7 +115,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 		if x.route.targets == nil {
 			x.to.target = x.route.target
 		}
-		x.trace = traceOf(r.Header)
+		x.trace = upstream.TraceOf(r.Header)
 	} else {
 		x.client = s.formOf(r.URL)
 	}
@@ -182,7 +183,7 @@ func (x *exchange) read() error {
 		return x.unread(tooLarge.with("body_too_large", limit))
 	case errors.Is(err, errNoMemory):
 		return x.unread(noMemory.with("busy"))
-	case err != nil && isTimeout(err):
+	case errors.Is(err, httpconn.ErrTimeout):
 		return x.unread(lateBody.with("body_late"))
 	case err != nil:
 		return x.unread(badBody.with("body_incomplete"))
@@ -226,18 +227,18 @@ func (x *exchange) ask(request []byte) (reply httpconn.Reply, answer []byte, err
 			return reply, nil, err
 		}
 		answer, err = x.translateReply(&reply)
-		if failed, _ := errors.AsType[*callError](err); !r.reused || err == nil && x.call.Succeeded() ||
-			failed != nil && !failed.another {
+		if failed, _ := errors.AsType[*upstream.Failure](err); !r.Reused || err == nil && x.call.Succeeded() ||
+			failed != nil && !failed.Another {
 			break
 		}
-		r.fresh = true
-		r.reply.Reset()
-		if r.body, err = x.call.Translate(x.sent.translated.AvailableBuffer()); err != nil {
+		r.Fresh = true
+		r.Reply.Reset()
+		if r.Body, err = x.call.Translate(x.sent.translated.AvailableBuffer()); err != nil {
 			return reply, nil, err
 		}
 	}
 	x.sent.status = reply.Status
-	x.keep(reply.Status, r.reply.Bytes())
+	x.keep(reply.Status, r.Reply.Bytes())
 	return reply, answer, err
 }
 
@@ -288,27 +289,27 @@ func (x *exchange) takeLists(call *translate.Call) error {
 }
 
 // newRequest returns the call to the upstream.
-func (x *exchange) newRequest(request []byte) *upstreamRequest {
+func (x *exchange) newRequest(request []byte) *upstream.Request {
 	target := x.to.target
-	r := &upstreamRequest{
-		head: target.head, id: x.id, trace: x.trace, body: request,
-		partner: x.partner(), noPartnerLimit: x.route.anonymous,
-		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
-		fresh: !x.mayReuse(),
-		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
+	r := &upstream.Request{
+		Head: target.head, ID: x.id, Trace: x.trace, Body: request,
+		Key: x.gateway.proved.key(x.partner()), NoPartnerLimit: x.route.anonymous,
+		SendCtx: x.in.sendCtx, Write: x.in.sendCtx != nil,
+		Fresh: !x.mayReuse(),
+		Reply: bufferPool.Get().(*bytes.Buffer), Limit: int64(x.state.config.Limits.Reply),
 	}
 	if x.route.passThrough {
 		// The path of the request is that of the caller, below the upstream's base address.
 		base := x.state.config.BasePath
-		r.head = target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), base))
+		r.Head = target.upstream.Head(strings.TrimPrefix(sentPath(x.r.URL), base))
 	}
 	x.sent.held.memory, x.sent.held.from = &x.gateway.memory, x.from
-	x.sent.reply, r.held = r.reply, &x.sent.held
+	x.sent.reply, r.Reserve = r.Reply, x.sent.held.reach
 	return r
 }
 
 // post sends the request to the upstream and reads its reply.
-func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
+func (x *exchange) post(r *upstream.Request) (reply httpconn.Reply, err error) {
 	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
@@ -316,12 +317,15 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	}
 	began := time.Now()
 	x.sent.called = true
-	reply, err = x.to.target.upstream.post(ctx, r)
-	if !r.connected.IsZero() {
-		began = r.connected
+	reply, failed := x.to.target.upstream.Do(ctx, r)
+	if !r.Connected.IsZero() {
+		began = r.Connected
 	}
 	x.sent.took = time.Since(began)
-	return reply, err
+	if failed != nil {
+		return reply, failed
+	}
+	return reply, nil
 }
 
 // mayReuse reports whether the call may get a connection that has carried another call, whose upstream can send a
@@ -333,8 +337,8 @@ func (x *exchange) mayReuse() bool {
 		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
 }
 
-// prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal of
-// the caller or of the format, or a failure, can be the answer to any invented key.
+// prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal
+// of the caller or of the format, or a failure, can be the answer to any invented key.
 func (x *exchange) prove() {
 	if !x.route.anonymous {
 		x.gateway.proved.prove(maphash.String(seed, string(x.partner())), x.from)
@@ -354,9 +358,18 @@ func (x *exchange) translateReply(reply *httpconn.Reply) ([]byte, error) {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
 	if err != nil {
-		return nil, x.to.target.upstream.noAnswer(reply.Status, err)
+		return nil, x.to.target.unusable(reply.Status, err)
 	}
 	return answer, nil
+}
+
+// unusable returns the failure of a reply that the translation could not read.
+func (t *routeTarget) unusable(status int, err error) *upstream.Failure {
+	unusable, ok := errors.AsType[*translate.UnusableReply](err)
+	if !ok {
+		return t.upstream.Unusable(status, "", false)
+	}
+	return t.upstream.Unusable(status, unusable.Reason, unusable.Field != "")
 }
 
 // passOn returns the answer to the caller. A reply of which the rollout says so is not passed on.
@@ -379,7 +392,7 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 	case billing.Done, billing.NotFound, billing.Exists, billing.Refused: // what the reply says is about the bill
 		x.prove()
 	}
-	table, form := x.state.config.Table, target.upstream.config.Form
+	table, form := x.state.config.Table, target.upstream.Config().Form
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

@@ -125,7 +125,7 @@ func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	old := g.current.Load()
-	next := newState(c, old, &g.proved, g.metrics, g.userAgent, g.log)
+	next := newState(c, old, g.metrics, g.userAgent, g.log)
 	if g.relay != nil {
 		g.relay.Use(c) // before current changes: the relay accepts only addresses of upstreams in its config
 	}
@@ -136,7 +136,7 @@ func (g *Gateway) Use(c *config.Config) {
 	g.inFlight.limits.Store(&c.Limits)
 	g.current.Store(next)
 	if old != nil {
-		old.retire(next)
+		old.retire(next, g.metrics)
 	}
 }
 
@@ -147,7 +147,7 @@ func (g *Gateway) CutOldest() bool { return g.memory.cutOldest() }
 // Close closes the idle connections to upstreams.
 func (g *Gateway) Close() {
 	for _, u := range g.current.Load().upstreams {
-		u.pool.CloseIdle()
+		u.CloseIdle()
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"sync"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/upstream"
 )
 
 // maxProved bounds a set of provedKeys.
@@ -50,6 +53,16 @@ func (k *provedKeys) of(id uint64, from *source) proof {
 	defer k.mu.RUnlock()
 	return proof{k.keys.has(id), k.sources.has(hashOfSource(id, from)), k.keys.now != nil}
 }
+
+// key returns what an upstream needs to know of the key of a partner.
+func (k *provedKeys) key(who partner.ID) upstream.Key {
+	id := maphash.String(seed, string(who))
+	proof := k.of(id, nil)
+	return upstream.Key{Partner: id, Proven: proof.key, Invented: proof.invented()}
+}
+
+// seed is random, so that a caller cannot choose keys with equal hashes.
+var seed = maphash.MakeSeed()
 
 // prove records an answer about a bill.
 func (k *provedKeys) prove(id uint64, from *source) {
