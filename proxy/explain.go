@@ -71,7 +71,7 @@ type probe struct {
 }
 
 func (x *exchange) probe(identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.proved.key(x.partner())}
+	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.keyOf(x.partner())}
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if

@@ -19,8 +19,6 @@ type metrics struct {
 	upstreamDuration *prometheus.HistogramVec
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
-	held             prometheus.Gauge
-	limited          *prometheus.CounterVec
 	upstreams        *upstream.Metrics
 
 	all []interface{ DeletePartialMatch(prometheus.Labels) int }
@@ -54,15 +52,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		"operation", "message", "client", "field")
 	m.mismatches = counter("reply_mismatches_total",
 		"Reply fields that were missing or did not have their documented type.", "operation", "upstream", "field")
-	m.limited = counter("requests_limited_total",
-		"Requests that were refused because a limit of the config was reached.", "limit")
-	m.held = with.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_body_bytes", Help: "Bytes of limits.memory that bodies of requests and large replies use.",
-	})
 	m.upstreams = upstream.NewMetrics(r)
-	for _, limit := range limits {
-		m.limited.WithLabelValues(limit)
-	}
 	return m
 }
 
