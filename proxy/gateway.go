@@ -101,7 +101,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	g.Use(c)
 	if o.Registerer != nil {
-		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collectCertificates))
+		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collect))
 	}
 	return g, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,6 +36,7 @@ type Upstream struct {
 	breaker     *breaker
 	oneCallEach atomic.Int64 // until this time, in Unix nanoseconds, no connection is used twice
 
+	handshakes     handshakes
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
 
 	attempt Attempt // try, unless a test replaces it
@@ -55,19 +55,11 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 	}
 	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
 	pool := &httpconn.Pool{Dial: dialer.DialContext}
-	if c.Address.Scheme == "https" {
-		pool.TLS = &tls.Config{ServerName: name, DynamicRecordSizingDisabled: true} // a request is one record
+	secure := c.Address.Scheme == "https"
+	if secure {
 		port = cmp.Or(port, "443")
 	}
 	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
-	if c.TLS != nil {
-		pool.TLS.RootCAs = c.TLS.Roots
-		if pair := c.TLS.Client; pair != nil {
-			pool.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				return pair.Certificate()
-			}
-		}
-	}
 	u := &Upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
 		extra:       m.extra.WithLabelValues(c.Name),
@@ -79,11 +71,9 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 			"\r\nContent-Type: application/json\r\nAccept: application/json" +
 			"\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
 	}
-	if pool.TLS != nil {
-		pool.TLS.VerifyConnection = func(state tls.ConnectionState) error {
-			u.certificateEnd.Store(state.PeerCertificates[0].NotAfter.Unix())
-			return nil
-		}
+	if secure {
+		u.handshakes.config = u.tlsConfig(name)
+		pool.TLS = u.handshakes.next
 	}
 	m.init(c.Name)
 	u.attempt = u.try
@@ -248,12 +238,11 @@ func (u *Upstream) try(ctx context.Context, r *Request) (httpconn.Reply, *Failur
 // connect returns an idle connection or opens one. It fails if the call must not be sent any more: to open a
 // connection takes time.
 func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*httpconn.Conn, *Failure) {
-	var conn *httpconn.Conn
-	if r.Fresh || r.wait.began.UnixNano() < u.oneCallEach.Load() {
-		u.pool.Retire()
-	} else {
-		conn = u.pool.Idle()
+	take, fresh := u.pool.Idle, r.Fresh || r.wait.began.UnixNano() < u.oneCallEach.Load()
+	if fresh {
+		take = u.pool.Fresh
 	}
+	conn := take()
 	if conn == nil {
 		wait, cancel := r.waitUntil(ctx, until)
 		defer cancel()
@@ -262,6 +251,9 @@ func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*h
 			failure := Failure{Kind: Refused, Detail: httpconn.ReasonOfTLS(err)}
 			return nil, notConnected(wait, failure, "no connection within "+u.config.Wait.String())
 		}
+	}
+	if fresh {
+		conn.Last()
 	}
 	switch {
 	case r.SendCtx != nil && (r.SendCtx.Err() != nil || accesslog.Unread(u.log)):
@@ -303,7 +295,7 @@ func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (h
 	case errors.As(err, &known):
 		failure = known
 	case !sent:
-		failure = &Failure{Kind: Refused, stale: r.Reused && !gone}
+		failure = &Failure{Kind: Refused, stale: (r.Reused || conn.Waited()) && !gone}
 	case r.Reused && !r.Write && !conn.Answered() && !gone:
 		failure.stale, r.Fresh = true, true // only a used connection can be closed so: the repetition is the only one
 	}
@@ -323,6 +315,9 @@ func roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error
 	}()
 	head := r.Trace.append(append(append(conn.Buffer(), r.Head...), r.ID...))
 	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(r.Body)), 10)
+	if conn.Final() {
+		head = append(head, "\r\nConnection: close"...)
+	}
 	if reply, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.Body); err != nil {
 		return httpconn.Reply{}, err
 	}
@@ -398,6 +393,9 @@ func (u *Upstream) CertificateEnd() (end time.Time) {
 
 // Breaker returns the state of the breaker, closed, half-open or open, and when it opened, or nil while it is closed.
 func (u *Upstream) Breaker() (state string, opened *time.Time) { return u.breaker.status() }
+
+// Spares returns how many connections wait for their first call.
+func (u *Upstream) Spares() int { return u.pool.Spares() }
 
 // CloseIdle closes the idle connections.
 func (u *Upstream) CloseIdle() { u.pool.CloseIdle() }

@@ -11,6 +11,17 @@ var certificateEnd = prometheus.NewDesc("billbridge_certificate_not_after_second
 		"or upstream (shown by one); name: the key in the config, or the upstream.",
 	[]string{"kind", "name"}, nil)
 
+var spares = prometheus.NewDesc("billbridge_upstream_spare_connections",
+	"Connections to an upstream that were opened before they are needed, and have carried no call.", []string{"upstream"}, nil)
+
+// collect collects the connections that wait for their first call, and when certificates end.
+func (g *Gateway) collect(to chan<- prometheus.Metric) {
+	for name, u := range g.current.Load().upstreams {
+		to <- prometheus.MustNewConstMetric(spares, prometheus.GaugeValue, float64(u.Spares()), name)
+	}
+	g.collectCertificates(to)
+}
+
 // collectCertificates collects when certificates end: those of the config, which are read again when their files
 // change, and those that upstreams have shown since the last start or change of the config.
 func (g *Gateway) collectCertificates(to chan<- prometheus.Metric) {
