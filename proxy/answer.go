@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -77,6 +79,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
+// later returns the refusal of a call that can be sent again after a time: Retry-After is in whole seconds.
+func (r *refusal) later(after time.Duration) *refusal {
+	r.after = strconv.Itoa(max(1, int(math.Ceil(after.Seconds()))))
+	return r
+}
+
 // callerGone is the reason for the log if the caller disconnected before the answer.
 const callerGone = "the caller went away"
 
@@ -99,7 +107,7 @@ func (x *exchange) failure(err error) outcome {
 		ours      *refusal
 		untaken   *translate.Refusal
 		unowned   *rollout.Refused
-		forwarded *callError
+		forwarded *upstream.Failure
 	)
 	switch {
 	case errors.As(err, &ours):
@@ -158,17 +166,17 @@ func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 }
 
 // unanswered returns the answer to a call that the upstream has not answered.
-func (x *exchange) unanswered(failed *callError) outcome {
-	reason := failed.reason
-	if failed.detail != "" {
-		reason += ": " + failed.detail
+func (x *exchange) unanswered(failed *upstream.Failure) outcome {
+	reason := string(failed.Kind)
+	if failed.Detail != "" {
+		reason += ": " + failed.Detail
 	}
-	late := failed.reason == "timeout"
+	late := failed.Kind == upstream.Timeout
 	write := x.route.operation.Effect == translate.Write
 	switch {
-	case write && !failed.sent && (failed.reason == givenUp || x.in.sendCtx.Err() != nil):
+	case write && !failed.Sent && (failed.Kind == upstream.GivenUp || x.in.sendCtx.Err() != nil):
 		return x.failure(x.notSent())
-	case write && failed.sent:
+	case write && failed.Sent:
 		status := http.StatusBadGateway
 		if late {
 			status = http.StatusGatewayTimeout
@@ -179,10 +187,10 @@ func (x *exchange) unanswered(failed *callError) outcome {
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
 		return x.refused(readBroke.because(callerGone).with("no_answer"))
-	case !failed.sent:
+	case !failed.Sent:
 		r := notSent.because(reason).with("not_sent")
-		if failed.after > 0 {
-			r.after = wholeSeconds(failed.after)
+		if failed.After > 0 {
+			r.later(failed.After)
 		}
 		return x.refused(r)
 	case late:
@@ -245,8 +253,8 @@ func (x *exchange) write(out outcome) error {
 	if x.out = out; out.passedOn {
 		x.sent.says = out.says
 	}
-	if x.sent.held.taken > 0 && x.in.sendCtx == nil { // the answer to a write does not break off
-		defer x.sent.held.write(x.w, x.state.config.Timeouts.Write)()
+	if x.sent.held.Taken() && x.in.sendCtx == nil { // the answer to a write does not break off
+		defer x.sent.held.WriteWithin(x.w, x.state.config.Timeouts.Write)()
 	}
 	x.w.WriteHeader(out.status)
 	_, err := x.w.Write(out.body)
@@ -270,11 +278,9 @@ func (x *exchange) write(out outcome) error {
 func (x *exchange) finish() {
 	panicked := recover()
 	if x.counted {
-		defer x.gateway.inFlight.leave(x.from) // after its memory has been given back
+		defer x.gateway.admission.Leave(x.from) // after its memory has been given back
 	}
-	if x.in.partner.partnerCalls != nil {
-		defer x.gateway.partnerLimits.leave(x.in.partner)
-	}
+	defer x.gateway.admission.LeavePartner(x.in.partner)
 	broken := false // the answer
 	if panicked != nil {
 		x.gateway.logPanic(x.id, panicked)
@@ -288,11 +294,11 @@ func (x *exchange) finish() {
 		}
 	}
 	x.gateway.observe(x)
-	if held := &x.sent.held; held.taken > 0 {
-		held.keep(0)
+	if x.sent.held.Taken() {
+		x.sent.held.Keep(0)
 	}
 	if panicked != nil {
-		x.in.body.release(false)
+		x.in.body.Release(false)
 		if broken {
 			panic(http.ErrAbortHandler)
 		}
@@ -304,7 +310,7 @@ func (x *exchange) finish() {
 	if x.in.readCall != nil {
 		x.in.readCall.Release()
 	}
-	x.in.body.release(true)
+	x.in.body.Release(true)
 }
 
 // logPanic logs the type of a panic's value and the stack, but not the value, which may contain a part of a body.

@@ -14,6 +14,7 @@ import (
 
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,7 +62,7 @@ func benchmarkRead(b *testing.B, client string) {
 	defer gateway.Close()
 	q = newCall(client, "read")
 	text, body, w := q.body(), new(rereadBody), &emptyWriter{header: http.Header{}}
-	ctx, cancel := context.WithCancel(proxy.WithConn(b.Context(), readConn{})) // as net/http has one
+	ctx, cancel := context.WithCancel(admission.WithConn(b.Context(), readConn{})) // as net/http has one
 	defer cancel()
 	r := httptest.NewRequest("POST", q.path(), body).WithContext(ctx)
 	r.Header.Set("Content-Type", "application/json")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
@@ -35,7 +36,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	asked.Upstream = x.to.target.upstream.config.Name
+	asked.Upstream = x.to.target.upstream.Config().Name
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
@@ -101,12 +102,10 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 		trials, _ := g.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
 		may = trials.(*rate.Limiter).Allow()
 	}
-	if may && g.newRows[hashOfSource(0, x.from)%uint64(len(g.newRows))].Allow() {
+	if may && g.newRows[admission.SourceHash(x.from)%uint64(len(g.newRows))].Allow() {
 		return nil
 	}
-	r := tooManyRows.with("unproven")
-	r.after = wholeSeconds(trialAfter)
-	return r
+	return tooManyRows.with("unproven").later(trialAfter)
 }
 
 // keepRows removes the callback address of a call that certainly had no effect. It records that the key of a
@@ -151,23 +150,20 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	g.setConnection(w.Header(), r)
-	from, ok := g.inFlight.enter(r)
+	from, ok := g.admission.Enter(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		refuse(http.StatusServiceUnavailable)
 		return
 	}
-	defer g.inFlight.leave(from)
+	defer g.admission.Leave(from)
 	if hasTwoLengths(r) {
 		refuse(http.StatusBadRequest)
 		return
 	}
-	body := g.drainable(w, r.Body, g.current.Load().config.Timeouts.Body)
-	defer body.end()
-	counted := &countedBody{body, held{memory: &g.memory, from: from}}
-	defer counted.keep(0)
-	defer counted.transfer(body.cut)()
-	r.Body = counted
+	body, end := g.admission.Count(w, r, from, g.current.Load().config.Timeouts.Body, relay.ErrNoMemory)
+	defer end()
+	r.Body = body
 	g.relay.ServeHTTP(w, r)
 }
 

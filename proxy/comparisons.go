@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/upstream"
 	"billbridge/translate/billing"
 )
 
@@ -58,7 +59,7 @@ func (x *exchange) readBack() {
 // answerOf returns the reply of the backend, with the request as it was sent.
 func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	return evidence.Answer{
-		Form: t.upstream.config.Form, Request: x.sent.compared, Status: x.sent.status, Body: x.sent.reply.Bytes(),
+		Form: t.upstream.Config().Form, Request: x.sent.compared, Status: x.sent.status, Body: x.sent.reply.Bytes(),
 	}
 }
 
@@ -74,16 +75,16 @@ type fetch func(ctx context.Context, most int64) (evidence.Answer, error)
 // whole call.
 func (s *state) fetch(t *routeTarget, id string, request []byte) fetch {
 	return func(ctx context.Context, most int64) (evidence.Answer, error) {
-		r := &upstreamRequest{
-			head: t.head, id: id, body: request, noPartnerLimit: true,
-			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
+		r := &upstream.Request{
+			Head: t.head, ID: id, Body: request, NoPartnerLimit: true,
+			Reply: new(bytes.Buffer), Limit: min(most, int64(s.config.Limits.Reply)), Fresh: true,
 		}
-		reply, err := t.upstream.post(ctx, r)
-		if err != nil {
-			return evidence.Answer{}, err
+		reply, failed := t.upstream.Do(ctx, r)
+		if failed != nil {
+			return evidence.Answer{}, failed
 		}
 		return evidence.Answer{
-			Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: r.reply.Bytes(),
+			Form: t.upstream.Config().Form, Request: request, Status: reply.Status, Body: r.Reply.Bytes(),
 		}, nil
 	}
 }

@@ -217,32 +217,38 @@ const situations = `
 // inMemory serves a handler without sockets, so that time in a bubble of synctest goes on while everybody waits.
 func inMemory(t *testing.T, handler http.Handler) (dial func(context.Context, string, string) (net.Conn, error)) {
 	t.Helper()
-	listener := make(pipeListener)
+	listener := pipeListener{make(chan net.Conn), make(chan struct{})}
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		select {
-		case listener <- theirs:
+		case listener.dialed <- theirs:
 			return ours, nil
+		case <-listener.closed:
+			return nil, net.ErrClosed
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	c, open := <-l
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return c, nil
+type pipeListener struct {
+	dialed chan net.Conn
+	closed chan struct{}
 }
 
-func (l pipeListener) Close() error { close(l); return nil }
+func (l pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.dialed:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Close() error { close(l.closed); return nil }
 
 func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 

@@ -6,16 +6,17 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"hash/maphash"
 	"mime"
 	"net/http"
 	"strings"
 	"time"
 
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -29,9 +30,9 @@ type exchange struct {
 	r       *http.Request
 	id      string
 	start   time.Time
-	from    *source // nil without limits of its own
-	counted bool    // by inFlight
-	trace   traceContext
+	from    *admission.Source // nil without limits of its own
+	counted bool              // by the admission
+	trace   upstream.Trace
 
 	client translate.Form
 	route  *route // nil if the path is unknown
@@ -47,14 +48,14 @@ type exchange struct {
 
 // received is the request of the caller.
 type received struct {
-	body     *heldBody       // the calls refer to its bytes
-	at       time.Time       // when the whole request had arrived
-	waited   bool            // the request arrived before its connection was accepted
-	sendCtx  context.Context // of a write: it is sent only until this context ends
-	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
-	call     rollout.Call    // what the rollout needs of the request; zero if no rollout decides
-	partner  partnerCall     // zero if it has not been counted
-	id       partner.ID      // see exchange.partner
+	body     *admission.Body       // the calls refer to its bytes
+	at       time.Time             // when the whole request had arrived
+	waited   bool                  // the request arrived before its connection was accepted
+	sendCtx  context.Context       // of a write: it is sent only until this context ends
+	readCall *translate.Call       // the request, read before its target is known; nil if no rollout decides
+	call     rollout.Call          // what the rollout needs of the request; zero if no rollout decides
+	partner  admission.PartnerCall // zero if it has not been counted
+	id       partner.ID            // see exchange.partner
 }
 
 // routed is where the call goes.
@@ -66,7 +67,7 @@ type routed struct {
 // forwarded is what is known of the call to the upstream.
 type forwarded struct {
 	called  bool                // the upstream was called
-	failed  *callError          // nil if there is a reply that can be used, or none yet
+	failed  *upstream.Failure   // nil if there is a reply that can be used, or none yet
 	status  int                 // of the reply, which is not always that of the answer; 0 without one
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	state   bool                // the reply has a state of the bill
@@ -75,19 +76,19 @@ type forwarded struct {
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
 
-	held              held          // the memory of the reply
-	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
-	compared          []byte        // the request, if the reply will be compared; else nil
-	kept              *kept         // the messages, for Options.Finished; nil without it
+	held              admission.Held // the memory of the reply
+	translated, reply *bytes.Buffer  // the translated messages, and the reply; nil until they are needed
+	compared          []byte         // the request, if the reply will be compared; else nil
+	kept              *kept          // the messages, for Options.Finished; nil without it
 }
 
 // left reports whether a byte of the call may have left.
-func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.sent) }
+func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.Sent) }
 
 // unknown reports whether a byte of the call may have left, and no reply says what became of it.
 func (s *forwarded) unknown() bool {
 	if s.failed != nil {
-		return s.failed.sent
+		return s.failed.Sent
 	}
 	return s.called && s.says == billing.NoReply // the call is under way, or a panic has ended it
 }
@@ -114,7 +115,7 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 		if x.route.targets == nil {
 			x.to.target = x.route.target
 		}
-		x.trace = traceOf(r.Header)
+		x.trace = upstream.TraceOf(r.Header)
 	} else {
 		x.client = s.formOf(r.URL)
 	}
@@ -135,8 +136,8 @@ func (x *exchange) serve() {
 	if err == nil && x.sent.failed == nil {
 		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the
 		// stream, and must not send the bytes of another partner.
-		putBuffer(x.sent.translated)
-		putBuffer(x.sent.reply)
+		admission.PutBuffer(x.sent.translated)
+		admission.PutBuffer(x.sent.reply)
 	}
 }
 
@@ -167,22 +168,14 @@ func (x *exchange) read() error {
 		return x.unread(badBody.because("two lengths").with("two_lengths"))
 	}
 	limit := int64(x.state.config.Limits.Body)
-	err := errTooLong
+	var err error
+	x.in.body, err = x.gateway.admission.Read(x.w, x.r, x.from, limit, x.state.config.Timeouts.Body)
 	switch {
-	case x.r.ContentLength > limit:
-	case hasArrived(x.r):
-		x.in.body, err = x.gateway.memory.read(x.from, x.r.Body, nil, limit)
-	default:
-		body := x.gateway.drainable(x.w, x.r.Body, x.state.config.Timeouts.Body)
-		defer body.end()
-		x.in.body, err = x.gateway.memory.read(x.from, body, body, limit)
-	}
-	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, admission.ErrTooLong):
 		return x.unread(tooLarge.with("body_too_large", limit))
-	case errors.Is(err, errNoMemory):
+	case errors.Is(err, admission.ErrNoMemory):
 		return x.unread(noMemory.with("busy"))
-	case err != nil && isTimeout(err):
+	case errors.Is(err, httpconn.ErrTimeout):
 		return x.unread(lateBody.with("body_late"))
 	case err != nil:
 		return x.unread(badBody.with("body_incomplete"))
@@ -226,30 +219,30 @@ func (x *exchange) ask(request []byte) (reply httpconn.Reply, answer []byte, err
 			return reply, nil, err
 		}
 		answer, err = x.translateReply(&reply)
-		if failed, _ := errors.AsType[*callError](err); !r.reused || err == nil && x.call.Succeeded() ||
-			failed != nil && !failed.another {
+		if failed, _ := errors.AsType[*upstream.Failure](err); !r.Reused || err == nil && x.call.Succeeded() ||
+			failed != nil && !failed.Another {
 			break
 		}
-		r.fresh = true
-		r.reply.Reset()
-		if r.body, err = x.call.Translate(x.sent.translated.AvailableBuffer()); err != nil {
+		r.Fresh = true
+		r.Reply.Reset()
+		if r.Body, err = x.call.Translate(x.sent.translated.AvailableBuffer()); err != nil {
 			return reply, nil, err
 		}
 	}
 	x.sent.status = reply.Status
-	x.keep(reply.Status, r.reply.Bytes())
+	x.keep(reply.Status, r.Reply.Bytes())
 	return reply, answer, err
 }
 
 // translateRequest translates the request to the upstream's form, with a callback address of the gateway.
 func (x *exchange) translateRequest() (request []byte, err error) {
-	x.sent.translated = bufferPool.Get().(*bytes.Buffer)
+	x.sent.translated = admission.Buffer()
 	x.sent.translated.Grow(2 * x.in.body.Len())
 	if request, err = x.startCall(x.sent.translated.AvailableBuffer()); err != nil {
 		return nil, err
 	}
 	x.to.target.metrics.report("request", &x.call.Report)
-	if x.in.partner.partnerCalls == nil {
+	if !x.in.partner.Counted() {
 		if err := x.enterPartner(x.partner()); err != nil {
 			return nil, err
 		}
@@ -281,34 +274,60 @@ func (x *exchange) startCall(dst []byte) (request []byte, err error) {
 
 // takeLists takes the memory of the items of a request's lists, which can be much more than that of its body.
 func (x *exchange) takeLists(call *translate.Call) error {
-	if n := call.ListMemory(); n > 0 && !x.in.body.take(n) {
+	if n := call.ListMemory(); n > 0 && !x.in.body.Take(n) {
 		return noMemory.with("busy")
 	}
 	return nil
 }
 
+// enterPartner counts the call for the limits of its partner, if requests of its operation name it.
+func (x *exchange) enterPartner(who partner.ID) error {
+	if x.route.anonymous {
+		return nil
+	}
+	call, over := x.gateway.admission.EnterPartner(who, x.from, x.state.config.Limits.Partner)
+	switch {
+	case over == nil:
+		x.in.partner = call
+		return nil
+	case over.InFlight > 0:
+		return tooMany.with("in_flight", over.InFlight).later(over.After)
+	}
+	return tooMany.with("rate", over.Rate).later(over.After)
+}
+
+// keyOf returns what an upstream needs to know of the key of a partner.
+func (g *Gateway) keyOf(who partner.ID) upstream.Key {
+	proof := g.admission.Proof(who)
+	return upstream.Key{Partner: proof.Partner, Proven: proof.Proven, Invented: proof.Invented}
+}
+
+// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
+// HTTP/1.1 package framing refuses such a request.
+func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
+
 // newRequest returns the call to the upstream.
-func (x *exchange) newRequest(request []byte) *upstreamRequest {
+func (x *exchange) newRequest(request []byte) *upstream.Request {
 	target := x.to.target
-	r := &upstreamRequest{
-		head: target.head, id: x.id, trace: x.trace, body: request,
-		partner: x.partner(), noPartnerLimit: x.route.anonymous,
-		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
-		fresh: !x.mayReuse(),
-		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
+	r := &upstream.Request{
+		Head: target.head, ID: x.id, Trace: x.trace, Body: request,
+		Key: x.gateway.keyOf(x.partner()), NoPartnerLimit: x.route.anonymous,
+		SendCtx: x.in.sendCtx, Write: x.in.sendCtx != nil,
+		Fresh: !x.mayReuse(),
+		Reply: admission.Buffer(), Limit: int64(x.state.config.Limits.Reply),
 	}
 	if x.route.passThrough {
 		// The path of the request is that of the caller, below the upstream's base address.
 		base := x.state.config.BasePath
-		r.head = target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), base))
+		r.Head = target.upstream.Head(strings.TrimPrefix(sentPath(x.r.URL), base))
 	}
-	x.sent.held.memory, x.sent.held.from = &x.gateway.memory, x.from
-	x.sent.reply, r.held = r.reply, &x.sent.held
+	x.sent.held = x.gateway.admission.Hold(x.from)
+	x.sent.reply, r.Reserve = r.Reply, x.sent.held.Reach
 	return r
 }
 
 // post sends the request to the upstream and reads its reply.
-func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
+func (x *exchange) post(r *upstream.Request) (reply httpconn.Reply, err error) {
 	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
@@ -316,12 +335,15 @@ func (x *exchange) post(r *upstreamRequest) (reply httpconn.Reply, err error) {
 	}
 	began := time.Now()
 	x.sent.called = true
-	reply, err = x.to.target.upstream.post(ctx, r)
-	if !r.connected.IsZero() {
-		began = r.connected
+	reply, failed := x.to.target.upstream.Do(ctx, r)
+	if !r.Connected.IsZero() {
+		began = r.Connected
 	}
 	x.sent.took = time.Since(began)
-	return reply, err
+	if failed != nil {
+		return reply, failed
+	}
+	return reply, nil
 }
 
 // mayReuse reports whether the call may get a connection that has carried another call, whose upstream can send a
@@ -333,11 +355,11 @@ func (x *exchange) mayReuse() bool {
 		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
 }
 
-// prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal of
-// the caller or of the format, or a failure, can be the answer to any invented key.
+// prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal
+// of the caller or of the format, or a failure, can be the answer to any invented key.
 func (x *exchange) prove() {
 	if !x.route.anonymous {
-		x.gateway.proved.prove(maphash.String(seed, string(x.partner())), x.from)
+		x.gateway.admission.Prove(x.partner(), x.from)
 	}
 }
 
@@ -348,15 +370,24 @@ func (x *exchange) translateReply(reply *httpconn.Reply) ([]byte, error) {
 	asked := x.call.ListMemory()
 	answer, err := x.call.Reply(x.sent.translated.AvailableBuffer(), reply.Status, body.Bytes())
 	if n := x.call.ListMemory() - asked; n > 0 {
-		x.sent.held.add(n)
+		x.sent.held.Add(n)
 	}
 	if x.route.passThrough {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
 	if err != nil {
-		return nil, x.to.target.upstream.noAnswer(reply.Status, err)
+		return nil, x.to.target.unusable(reply.Status, err)
 	}
 	return answer, nil
+}
+
+// unusable returns the failure of a reply that the translation could not read.
+func (t *routeTarget) unusable(status int, err error) *upstream.Failure {
+	unusable, ok := errors.AsType[*translate.UnusableReply](err)
+	if !ok {
+		return t.upstream.Unusable(status, "", false)
+	}
+	return t.upstream.Unusable(status, unusable.Reason, unusable.Field != "")
 }
 
 // passOn returns the answer to the caller. A reply of which the rollout says so is not passed on.
@@ -379,7 +410,7 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) (out outcome, er
 	case billing.Done, billing.NotFound, billing.Exists, billing.Refused: // what the reply says is about the bill
 		x.prove()
 	}
-	table, form := x.state.config.Table, target.upstream.config.Form
+	table, form := x.state.config.Table, target.upstream.Config().Form
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

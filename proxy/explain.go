@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -44,7 +44,7 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.config.Name)
+	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.Config().Name)
 	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 		Shows: reply.shows,
@@ -66,18 +66,18 @@ type probe struct {
 	id       string // of the call for which it is made
 	client   translate.Form
 	identity billing.Identity
-	partner  partner.ID // whose key the identity has
-	callback bool       // whether a callback is made from the reply
+	key      upstream.Key // of the identity
+	callback bool         // whether a callback is made from the reply
 }
 
 func (x *exchange) probe(identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, identity: identity, partner: x.partner()}
+	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.keyOf(x.partner())}
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
 // there is no such read.
-func (s *state) composeRead(p probe, upstream string) (target *routeTarget, call *translate.Call, request []byte) {
-	target = s.readTargets[p.client][upstream]
+func (s *state) composeRead(p probe, name string) (target *routeTarget, call *translate.Call, request []byte) {
+	target = s.readTargets[p.client][name]
 	if target == nil {
 		return nil, nil, nil
 	}
@@ -104,26 +104,26 @@ func composeRead(
 }
 
 // readBill reads a bill at an upstream.
-func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout.ProbeResult, probeReply) {
-	target, call, body := s.composeRead(p, upstream)
+func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.ProbeResult, probeReply) {
+	target, call, body := s.composeRead(p, name)
 	if body == nil {
 		return rollout.Unclear, probeReply{}
 	}
 	defer call.Release()
-	r := &upstreamRequest{
-		head: target.head, id: p.id, body: body, partner: p.partner,
-		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
+	r := &upstream.Request{
+		Head: target.head, ID: p.id, Body: body, Key: p.key,
+		Reply: new(bytes.Buffer), Limit: int64(s.config.Limits.Reply), Fresh: true,
 	}
-	reply, err := target.upstream.post(ctx, r)
-	if err != nil {
+	reply, failed := target.upstream.Do(ctx, r)
+	if failed != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	translated, err := call.Reply(nil, reply.Status, r.reply.Bytes())
+	translated, err := call.Reply(nil, reply.Status, r.Reply.Bytes())
 	if err != nil {
-		_ = target.upstream.noAnswer(reply.Status, err)
+		_ = target.unusable(reply.Status, err)
 		return rollout.Unclear, probeReply{}
 	}
-	table, form := s.config.Table, target.upstream.config.Form
+	table, form := s.config.Table, target.upstream.Config().Form
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == rollout.Present {
 		shown := probeReply{

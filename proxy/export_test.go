@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/httpconn"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 )
 
@@ -18,38 +19,30 @@ type UpstreamCall struct{ ID, Path string }
 
 // WrapCalls puts a test's function around each call to an upstream. The function makes the call with next. If it
 // returns an error, the call has no answer, and it was sent if next was called.
-func (g *Gateway) WrapCalls(upstream string, wrap func(c UpstreamCall, next func()) error) {
-	u := g.current.Load().upstreams[upstream]
-	below := u.attempt
-	u.attempt = func(ctx context.Context, r *upstreamRequest) (reply httpconn.Reply, failure *callError) {
-		sent := false
-		lost := wrap(UpstreamCall{r.id, strings.Fields(string(r.head))[1]}, func() {
-			sent = true
-			reply, failure = below(ctx, r)
-		})
-		switch {
-		case lost != nil && sent:
-			return httpconn.Reply{}, &callError{reason: "reset", detail: lost.Error(), sent: true}
-		case lost != nil:
-			return httpconn.Reply{}, &callError{reason: "refused", detail: lost.Error()}
+func (g *Gateway) WrapCalls(name string, wrap func(c UpstreamCall, next func()) error) {
+	g.current.Load().upstreams[name].Wrap(func(below upstream.Attempt) upstream.Attempt {
+		return func(ctx context.Context, r *upstream.Request) (reply httpconn.Reply, failure *upstream.Failure) {
+			sent := false
+			lost := wrap(UpstreamCall{r.ID, strings.Fields(string(r.Head))[1]}, func() {
+				sent = true
+				reply, failure = below(ctx, r)
+			})
+			switch {
+			case lost != nil && sent:
+				return httpconn.Reply{}, &upstream.Failure{Kind: upstream.Reset, Detail: lost.Error(), Sent: true}
+			case lost != nil:
+				return httpconn.Reply{}, &upstream.Failure{Kind: upstream.Refused, Detail: lost.Error()}
+			}
+			return reply, failure
 		}
-		return reply, failure
-	}
+	})
 }
 
 // DoNotWrapCalls ends the effect of WrapCalls.
-func (g *Gateway) DoNotWrapCalls(upstream string) {
-	u := g.current.Load().upstreams[upstream]
-	u.attempt = u.try
-}
+func (g *Gateway) DoNotWrapCalls(name string) { g.current.Load().upstreams[name].Wrap(nil) }
 
 // EndPause ends the pause of an upstream's breaker.
-func (g *Gateway) EndPause(upstream string) {
-	b := g.current.Load().upstreams[upstream].breaker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.opened = b.opened.Add(-breakerPause)
-}
+func (g *Gateway) EndPause(name string) { g.current.Load().upstreams[name].EndPause() }
 
 // Observe answers a request, and returns the function that counts and logs it once more.
 func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
@@ -59,8 +52,8 @@ func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func(
 }
 
 // DialWith makes an upstream's connections with a test's function.
-func (g *Gateway) DialWith(upstream string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	g.current.Load().upstreams[upstream].pool.Dial = dial
+func (g *Gateway) DialWith(name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	g.current.Load().upstreams[name].DialWith(dial)
 }
 
 // LoseRollout makes each use of the rollout panic until restore is called.
@@ -88,7 +81,7 @@ func (g *Gateway) MaxMoreSeries() int {
 		if r.operation.Effect == translate.Write {
 			atStart = 2
 		}
-		upstreams := map[*upstream]bool{}
+		upstreams := map[*upstream.Upstream]bool{}
 		for _, l := range r.targets {
 			upstreams[l.upstream] = true
 		}

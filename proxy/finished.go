@@ -65,7 +65,7 @@ func (x *exchange) describe(f *Finished) {
 		f.Operation = x.route.operation.Name
 	}
 	if x.to.target != nil {
-		f.Upstream, f.Form = x.to.target.upstream.config.Name, x.to.target.upstream.config.Form
+		f.Upstream, f.Form = x.to.target.upstream.Config().Name, x.to.target.upstream.Config().Form
 	}
 	if f.Called {
 		f.UpstreamTook = x.sent.took

@@ -12,17 +12,16 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
@@ -64,15 +63,10 @@ type Gateway struct {
 	relay     *relay.Relay    // may be nil
 	finished  func(*Finished) // may be nil
 
-	memory        memory // of the bodies of requests
-	inFlight      inFlight
-	proved        provedKeys
-	partnerLimits partnerLimits
-	trials        sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
-	newRows       [64]*rate.Limiter // of keys without a success, by the hash of the source
+	admission *admission.Admission
+	trials    sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
+	newRows   [64]*rate.Limiter // of keys without a success, by the hash of the source
 
-	draining     context.Context // ends when the drain begins
-	drain        context.CancelFunc
 	noKeepAlives atomic.Bool // every answer closes its connection
 	keepAlive    []string    // Keep-Alive of the other answers, shared by them; nil for none
 
@@ -94,27 +88,20 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	if c.Rollout != nil && o.Rollout == nil {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
-	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{
-		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
+		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger),
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
 	}
-	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
-	g.inFlight.from = map[netip.Prefix]*source{}
-	g.inFlight.memory = &g.memory
-	g.inFlight.log = accesslog.Limited(o.Logger, time.Minute)
-	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
-	g.partnerLimits = partnerLimits{refused: m.limited, proved: &g.proved, partners: map[uint64]*partnerCalls{}}
 	for i := range g.newRows {
 		g.newRows[i] = rate.NewLimiter(newRows, store.UnprovenRows)
 	}
 	g.Use(c)
 	if o.Registerer != nil {
-		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collectCertificates))
+		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collect))
 	}
 	return g, nil
 }
@@ -125,29 +112,28 @@ func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	old := g.current.Load()
-	next := newState(c, old, &g.proved, g.metrics, g.userAgent, g.log)
+	next := newState(c, old, g.metrics, g.userAgent, g.log)
 	if g.relay != nil {
 		g.relay.Use(c) // before current changes: the relay accepts only addresses of upstreams in its config
 	}
 	if g.rollout != nil && c.Rollout != nil {
 		g.rollout.Use(c)
 	}
-	g.memory.use(&c.Limits)
-	g.inFlight.limits.Store(&c.Limits)
+	g.admission.Use(&c.Limits)
 	g.current.Store(next)
 	if old != nil {
-		old.retire(next)
+		old.retire(next, g.metrics)
 	}
 }
 
 // CutOldest ends the request whose body has been arriving for the longest time, and its connection, so that another one
 // can take its place. It returns false if there is none.
-func (g *Gateway) CutOldest() bool { return g.memory.cutOldest() }
+func (g *Gateway) CutOldest() bool { return g.admission.CutOldest() }
 
 // Close closes the idle connections to upstreams.
 func (g *Gateway) Close() {
 	for _, u := range g.current.Load().upstreams {
-		u.pool.CloseIdle()
+		u.CloseIdle()
 	}
 }
 
@@ -159,7 +145,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := newExchange(g, w, r)
 	defer x.finish()
-	from, ok := g.inFlight.enter(r)
+	from, ok := g.admission.Enter(r)
 	if !ok {
 		_ = x.write(x.failure(x.unread(busy.with("busy"))))
 		return

@@ -3,127 +3,37 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"os"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
-
-// newTestUpstream returns an upstream in front of a server that counts its calls.
-func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
-	t.Helper()
-	calls = new(atomic.Int32)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		calls.Add(1)
-		_, _ = w.Write([]byte(`{"code":"0000"}`))
-	}))
-	t.Cleanup(s.Close)
-	address, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := newMetrics(nil)
-	u = newUpstream(&config.Upstream{
-		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
-	}, "test", new(provedKeys), m, slog.New(slog.DiscardHandler))
-	t.Cleanup(u.pool.CloseIdle)
-	return u, calls
-}
-
-// testRequest returns a request to an upstream. Its sender can go away.
-func testRequest(t *testing.T, u *upstream) (r *upstreamRequest, leave context.CancelFunc) {
-	t.Helper()
-	r = &upstreamRequest{head: u.requestHead("/bill"), id: "1", body: []byte("{}"), write: true, reply: new(bytes.Buffer), limit: 100}
-	r.sendCtx, leave = context.WithCancel(t.Context())
-	t.Cleanup(leave)
-	return r, leave
-}
-
-// checkGivenUp checks the result of a call that was given up before it was sent.
-func checkGivenUp(t *testing.T, err error) {
-	t.Helper()
-	var failure *callError
-	if !errors.As(err, &failure) || failure.reason != givenUp || failure.sent {
-		t.Errorf("%+v", err)
-	}
-}
-
-// A write whose caller disconnects while it waits for a connection is not sent.
-func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
-	t.Parallel()
-	for _, waitsFor := range []string{"slot", "connection"} {
-		u, calls := newTestUpstream(t)
-		r, leave := testRequest(t, u)
-		switch waitsFor {
-		case "slot":
-			for range 4 {
-				if _, err := u.connections.acquire(1, false, false, ifFree); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.AfterFunc(10*time.Millisecond, leave)
-		case "connection":
-			u.pool.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				leave()
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-		}
-		_, err := u.post(t.Context(), r)
-		checkGivenUp(t, err)
-		if n := calls.Load(); n != 0 {
-			t.Errorf("%d calls", n)
-		}
-	}
-}
-
-// A write is not sent if its caller has disconnected when a connection is there.
-func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
-	t.Parallel()
-	u, calls := newTestUpstream(t)
-	for range 2 { // on a new connection, and on an idle one
-		r, leave := testRequest(t, u)
-		leave()
-		_, err := u.post(t.Context(), r)
-		checkGivenUp(t, err)
-		if r, _ = testRequest(t, u); calls.Load() == 0 {
-			if _, err := u.post(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if n := calls.Load(); n != 1 {
-		t.Errorf("%d calls, want 1", n)
-	}
-}
 
 // A write is not sent if nobody reads the log when a connection is there: an unknown outcome would be in no log.
 func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
-	u, calls := newTestUpstream(t)
 	c := proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\n")
-	s := newState(c, nil, new(provedKeys), newMetrics(nil), "", u.log)
 	synctest.Test(t, func(t *testing.T) {
 		out, in := io.Pipe()
-		u.log = slog.New(accesslog.New(in, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
-		r, _ := testRequest(t, u)
-		x := exchange{gateway: &Gateway{log: u.log}, state: s, r: httptest.NewRequest("POST", "/", nil)}
-		x.in.sendCtx = r.sendCtx
+		log := slog.New(accesslog.New(in, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+		s := newState(c, nil, newMetrics(nil), "", log)
+		u := s.upstreams["up"]
+		sendCtx, leave := context.WithCancel(t.Context())
+		defer leave()
+		x := exchange{gateway: &Gateway{log: log}, state: s, r: httptest.NewRequest("POST", "/", nil)}
+		x.in.sendCtx = sendCtx
 		for _, x.route = range s.byPath {
 			if x.route.operation.Effect == translate.Write {
 				break
@@ -132,14 +42,18 @@ func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 		if err := x.tooLate(); err != nil {
 			t.Error(err)
 		}
-		u.pool.Dial = func(context.Context, string, string) (net.Conn, error) {
-			u.log.Warn("nobody reads this") // returns when the gateway no longer waits for a reader
+		u.DialWith(func(context.Context, string, string) (net.Conn, error) {
+			log.Warn("nobody reads this") // returns when the gateway no longer waits for a reader
 			conn, _ := net.Pipe()
 			return conn, nil
+		})
+		_, failed := u.Do(t.Context(), &upstream.Request{
+			Head: u.Head("/bill"), Body: []byte("{}"), Write: true, Reply: new(bytes.Buffer), Limit: 100, SendCtx: sendCtx,
+		})
+		if failed == nil || failed.Kind != upstream.GivenUp || failed.Sent {
+			t.Fatalf("%+v", failed)
 		}
-		_, err := u.post(t.Context(), r)
-		checkGivenUp(t, err)
-		for _, err := range []error{err, x.tooLate()} {
+		for _, err := range []error{failed, x.tooLate()} {
 			if out := x.failure(err); out.status != http.StatusServiceUnavailable || out.reason != "nobody reads the log" {
 				t.Errorf("%+v", out)
 			}
@@ -147,110 +61,31 @@ func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 		_ = out.Close()
 		synctest.Wait()
 	})
-	if n := calls.Load(); n != 0 {
-		t.Errorf("%d calls", n)
-	}
 }
 
-// A server that accepts no connection is reported by what has ended the wait for it: the upstream's wait, or the
-// earlier end of a call that the gateway makes for itself. The dial may notice that end before the context does.
-func TestEndOfADial(t *testing.T) {
+// The series of an upstream are those of the next one before the reload is complete.
+func TestReplacedUpstreamDoesNotReport(t *testing.T) {
 	t.Parallel()
-	u, _ := newTestUpstream(t)
-	u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		end, _ := ctx.Deadline()
-		for time.Now().Before(end) { // without a pause, so that it ends before the timer of ctx
-		}
-		return nil, os.ErrDeadlineExceeded
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry)
+	state := func(timeout string, before *state) *state {
+		return newState(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n"),
+			before, m, "", slog.New(slog.DiscardHandler))
 	}
-	r, _ := testRequest(t, u)
-	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		_, err := u.send(ctx, r, 1, false)
-		if cancel(); err.reason != "timeout" || !err.early || err.sent {
-			t.Errorf("the gateway's own call: %+v", err)
-		}
+	before := state("10s", nil)
+	state("20s", before)
+	u := before.upstreams["up"]
+	for range 50 {
+		_, _ = u.Do(t.Context(), &upstream.Request{Head: u.Head("/bill"), Reply: new(bytes.Buffer)})
 	}
-	u.config.Wait = time.Millisecond
-	for range 20 {
-		if _, err := u.send(t.Context(), r, 1, false); err.reason != "refused" || !strings.Contains(err.detail, "within 1ms") || err.sent {
-			t.Errorf("%+v", err)
-		}
+	if is, _ := u.Breaker(); is != "open" {
+		t.Fatalf("the breaker is %s", is)
 	}
-}
-
-// A lostConn fails its reads as when the host of the server has gone, which keep-alive probes find out.
-type lostConn struct{ *net.TCPConn }
-
-func (lostConn) Read([]byte) (int, error) {
-	return 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ETIMEDOUT)}
-}
-
-// A lost connection is not a timeout of the upstream, although the system calls it one.
-func TestLostConnectionIsNoTimeout(t *testing.T) {
-	t.Parallel()
-	u, _ := newTestUpstream(t)
-	dial := u.pool.Dial
-	u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return lostConn{c.(*net.TCPConn)}, nil
-	}
-	r, _ := testRequest(t, u)
-	if _, err := u.send(t.Context(), r, 1, false); err == nil || err.reason != "reset" || !err.sent {
-		t.Errorf("%+v", err)
-	}
-}
-
-// A staleConn sends one request. Writing the second one fails, as on a connection that the server has just closed.
-type staleConn struct {
-	*net.TCPConn
-	writes int
-	second func()
-}
-
-func (c *staleConn) Write(p []byte) (int, error) {
-	if c.writes++; c.writes > 1 {
-		c.second()
-		return 0, errors.New("broken pipe")
-	}
-	return c.TCPConn.Write(p)
-}
-
-// When the server has closed the idle connection and nothing was written to it, the call takes another one. It is
-// not sent on that if its caller has disconnected.
-func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
-	t.Parallel()
-	for _, disconnects := range []bool{false, true} {
-		u, calls := newTestUpstream(t)
-		first, _ := testRequest(t, u)
-		second, leave := testRequest(t, u)
-		dial := u.pool.Dial
-		u.pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := dial(ctx, network, address)
-			if err == nil && calls.Load() == 0 {
-				c = &staleConn{TCPConn: c.(*net.TCPConn), second: func() {
-					if disconnects {
-						leave()
-					}
-				}}
-			}
-			return c, err
-		}
-		if _, err := u.post(t.Context(), first); err != nil {
-			t.Fatal(err)
-		}
-		_, err := u.post(t.Context(), second)
-		switch {
-		case disconnects:
-			checkGivenUp(t, err)
-			if n := calls.Load(); n != 1 {
-				t.Errorf("%d calls, want 1", n)
-			}
-		case err != nil || calls.Load() != 2:
-			t.Errorf("%v, after %d calls", err, calls.Load())
-		}
+	const want = `# HELP billbridge_upstream_breaker_state State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.
+# TYPE billbridge_upstream_breaker_state gauge
+billbridge_upstream_breaker_state{upstream="up"} 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_upstream_breaker_state"); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,14 +19,7 @@ type metrics struct {
 	upstreamDuration *prometheus.HistogramVec
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
-	inFlight         *prometheus.GaugeVec
-	waiting          *prometheus.GaugeVec
-	upstreamErrors   *prometheus.CounterVec
-	extraReplies     *prometheus.CounterVec
-	held             prometheus.Gauge
-	limited          *prometheus.CounterVec
-	breakerState     *prometheus.GaugeVec
-	breakerChanges   *prometheus.CounterVec
+	upstreams        *upstream.Metrics
 
 	all []interface{ DeletePartialMatch(prometheus.Labels) int }
 }
@@ -39,11 +33,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m, with := &metrics{}, promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := with.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
-		m.all = append(m.all, v)
-		return v
-	}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		v := with.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_" + name, Help: help}, labels)
 		m.all = append(m.all, v)
 		return v
 	}
@@ -63,30 +52,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		"operation", "message", "client", "field")
 	m.mismatches = counter("reply_mismatches_total",
 		"Reply fields that were missing or did not have their documented type.", "operation", "upstream", "field")
-	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
-	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
-	m.upstreamErrors = counter("upstream_errors_total",
-		"Calls without a valid reply from an upstream.", "upstream", "reason")
-	m.extraReplies = counter("upstream_extra_replies_total",
-		"Connections to an upstream on which something arrived that belongs to no call.", "upstream")
-	m.limited = counter("requests_limited_total",
-		"Requests that were refused because a limit of the config was reached.", "limit")
-	m.breakerState = gauge("upstream_breaker_state",
-		"State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.", "upstream")
-	m.breakerChanges = counter("upstream_breaker_changes_total",
-		"Changes of the breaker of an upstream, by the new state.", "upstream", "state")
-	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests and large replies use.").WithLabelValues()
-	for _, limit := range limits {
-		m.limited.WithLabelValues(limit)
-	}
+	m.upstreams = upstream.NewMetrics(r)
 	return m
 }
 
 // deleteUpstream deletes the series of an upstream that is no longer in the config.
-func (m *metrics) deleteUpstream(upstream string) {
+func (m *metrics) deleteUpstream(name string) {
 	for _, v := range m.all {
-		v.DeletePartialMatch(prometheus.Labels{"upstream": upstream})
+		v.DeletePartialMatch(prometheus.Labels{"upstream": name})
 	}
+	m.upstreams.Delete(name)
 }
 
 // targetMetrics are the metrics of one route target. The observers are looked up once.
@@ -143,9 +118,6 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 		for _, status := range []string{"502", "504"} {
 			m.requests.WithLabelValues(l.operation, l.client, l.upstream, none, status)
 		}
-	}
-	for _, reason := range errorReasons {
-		m.upstreamErrors.WithLabelValues(l.upstream, reason)
 	}
 	if translation.SameForm() { // fields are neither dropped nor checked
 		return

@@ -61,7 +61,7 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
 	s := g.current.Load()
 	return s, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], partner: as.Partner, // both forms have the read
+		id: requestID(nil), client: s.config.Table.Forms()[0], key: g.keyOf(as.Partner), // both forms have the read
 		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
 }

@@ -274,7 +274,7 @@ var wireRequests = func() (all []wireRequest) {
 
 // wireCallHead is the head of a call: the gateway's own headers, each once, and no other.
 var wireCallHead = regexp.MustCompile(`^POST (\S+) HTTP/1\.1\r\nHost: (\S+)\r\nUser-Agent: billbridge/1\.2\.3\r\nContent-Type: application/json\r\n` +
-	`Accept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: ([0-9A-Za-z._:-]{1,128})\r\nContent-Length: (0|[1-9][0-9]*)\r\n\r\n$`)
+	`Accept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: ([0-9A-Za-z._:-]{1,128})\r\nContent-Length: (0|[1-9][0-9]*)(\r\nConnection: close)?\r\n\r\n$`)
 
 // wireEnd stands behind each input. In every state of a connection it is malformed, or it makes the body longer than
 // the limit, so that the gateway closes the connection. (A caller that closed its side instead would cancel its own

@@ -14,6 +14,7 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -58,14 +59,14 @@ func (x *exchange) decide() (probed outcome, err error) {
 	defer cancel()
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
 	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(identity)
-	probe := func(ctx context.Context, upstream string) rollout.ProbeResult {
+	probe := func(ctx context.Context, name string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		if sendCtx != nil { // after its end a result has no use
 			defer context.AfterFunc(sendCtx, cancel)()
 		}
-		result, reply := s.readBill(ctx, p, upstream)
-		replies.Store(upstream, reply)
+		result, reply := s.readBill(ctx, p, name)
+		replies.Store(name, reply)
 		return result
 	}
 	route, err := x.gateway.rollout.Route(ctx, x.in.call, probe)
@@ -232,7 +233,7 @@ func (x *exchange) countCall(succeeded bool) {
 	end := evidence.End{Succeeded: succeeded}
 	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to
 	// pass on the reply, or if the caller had gone.
-	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
+	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.Kind != upstream.GivenUp
 	if x.sent.called && answered && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
@@ -259,8 +260,8 @@ func (x *exchange) countCall(succeeded bool) {
 
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It
 // returns "" if it can be translated.
-func (x *exchange) refusalAt(upstream string) string {
-	translation := x.route.targets[upstream].translation
+func (x *exchange) refusalAt(name string) string {
+	translation := x.route.targets[name].translation
 	read := x.in.readCall
 	if read == nil { // startCall has made it x.call
 		read = x.call

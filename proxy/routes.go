@@ -11,6 +11,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/ledger"
+	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -23,7 +24,7 @@ type state struct {
 	router    *mux.Router
 	routes    map[string]*route // by the name of their mux route
 	byPath    map[string]*route // those of the table, by path: their requests need no search in the router
-	upstreams map[string]*upstream
+	upstreams map[string]*upstream.Upstream
 
 	moves         ledger.Moves                               // of the state of a bill
 	readOperation *translate.Operation                       // reads a bill; nil if the table has no such operation
@@ -51,14 +52,14 @@ type route struct {
 
 // A routeTarget is an upstream for the calls of a route, with the translation to its form.
 type routeTarget struct {
-	upstream    *upstream
+	upstream    *upstream.Upstream
 	translation *translate.Translation
-	head        []byte // see upstream.requestHead
+	head        []byte // see upstream.Upstream.Head
 	metrics     *targetMetrics
 }
 
 func newState(
-	c *config.Config, old *state, proved *provedKeys, m *metrics, userAgent string, log *slog.Logger,
+	c *config.Config, old *state, m *metrics, userAgent string, log *slog.Logger,
 ) *state {
 	s := &state{
 		config: c,
@@ -66,7 +67,7 @@ func newState(
 		router:      mux.NewRouter().SkipClean(true).UseEncodedPath(),
 		routes:      map[string]*route{},
 		byPath:      map[string]*route{},
-		upstreams:   map[string]*upstream{},
+		upstreams:   map[string]*upstream.Upstream{},
 		readTargets: map[translate.Form]map[string]*routeTarget{},
 
 		answerWithin: c.AnswerWithin(), sendWithin: config.SendWithin,
@@ -77,13 +78,13 @@ func newState(
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		if old != nil && old.upstreams[u.Name] != nil {
-			if sameUpstream(old.upstreams[u.Name].config, u) {
+			if sameUpstream(old.upstreams[u.Name].Config(), u) {
 				s.upstreams[u.Name] = old.upstreams[u.Name]
 				continue
 			}
-			old.upstreams[u.Name].breaker.retire() // before the next one sets the series
+			old.upstreams[u.Name].Retire() // before the next one sets the series
 		}
-		s.upstreams[u.Name] = newUpstream(u, userAgent, proved, m, log)
+		s.upstreams[u.Name] = upstream.New(u, userAgent, m.upstreams, log)
 	}
 	for _, r := range Routes(c) {
 		name, o, match := string(r.Client)+" "+r.Operation, c.Table.Operation(r.Operation), s.router.Path
@@ -128,7 +129,7 @@ func (r *route) addTarget(target *routeTarget) {
 	if !target.translation.SameForm() {
 		r.readTranslation = target.translation
 	}
-	r.targets[target.upstream.config.Name] = target
+	r.targets[target.upstream.Config().Name] = target
 }
 
 // addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If
@@ -151,11 +152,11 @@ func (s *state) addReadTargets(m *metrics) {
 // newTarget returns a target for an operation that the upstream's form has. What is the same for each call is computed
 // here, once.
 func (s *state) newTarget(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *routeTarget {
-	upstream := s.upstreams[u.Name]
+	to := s.upstreams[u.Name]
 	t := &routeTarget{
-		upstream:    upstream,
+		upstream:    to,
 		translation: o.Translation(client, u.Form),
-		head:        upstream.requestHead(o.Path(u.Form)),
+		head:        to.Head(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),
 	}
 	t.metrics.initSeries(o, t.translation)
@@ -177,7 +178,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 }
 
 // backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the
-// operation. It decides on operations that both backends have, and that are about a bill or reads without route: default.
+// operation. It decides on those that both backends have, and that are about a bill or reads without route: default.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
 	if c.Rollout == nil || !billing.AboutBill(o) && !o.ByStage() {
 		return nil
@@ -266,14 +267,14 @@ func sameUpstream(a, b *config.Upstream) bool {
 }
 
 // retire closes the idle connections that the next state does not use. Exchanges in progress keep theirs.
-func (s *state) retire(next *state) {
+func (s *state) retire(next *state, m *metrics) {
 	for name, u := range s.upstreams {
 		if next.upstreams[name] != u {
-			u.pool.CloseIdle()
+			u.CloseIdle()
 		}
 		if next.upstreams[name] == nil {
-			u.breaker.retire()
-			u.metrics.deleteUpstream(name)
+			u.Retire()
+			m.deleteUpstream(name)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 							b.send(legacy(op))
 						}
 						b.send(legacy(op), headers...).check(t, "legacy", brokenRead)
-						back.expectCalls(t, []int{1, 3, 4}[reused])
+						back.expectCalls(t, []int{1, 3, 5}[reused])
 						return
 					}
 					for range reused {

@@ -23,7 +23,7 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	for i := range list {
 		u := &s.config.Upstreams[i]
 		list[i] = UpstreamStatus{Upstream: u}
-		list[i].Breaker, list[i].Opened = s.upstreams[u.Name].breaker.status()
+		list[i].Breaker, list[i].Opened = s.upstreams[u.Name].Breaker()
 	}
 	return list
 }
@@ -34,6 +34,6 @@ func (g *Gateway) Opened(upstream string) bool {
 	if u == nil {
 		return false
 	}
-	_, opened := u.breaker.status()
+	_, opened := u.Breaker()
 	return opened != nil
 }

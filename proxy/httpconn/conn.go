@@ -45,7 +45,9 @@ type Conn struct {
 	one    [1]byte
 
 	reused    bool
-	idleSince time.Time
+	waited    bool      // it was opened before it was needed
+	final     bool      // the server closes it after this call
+	idleSince time.Time // or waiting since
 
 	// Of the last call.
 	ctx      context.Context // nil if it does not end
@@ -71,6 +73,16 @@ func newConn(p *Pool, tcp net.Conn) *Conn {
 
 // Reused reports whether the connection has already been used for a call.
 func (c *Conn) Reused() bool { return c.reused }
+
+// Waited reports whether the connection was opened before it was needed: the server may have closed it since.
+func (c *Conn) Waited() bool { return c.waited }
+
+// Last says that the next call is the last one on the connection. Its request must say so, too, so that the server closes
+// the connection after its reply.
+func (c *Conn) Last() { c.final = true }
+
+// Final reports whether Last was called.
+func (c *Conn) Final() bool { return c.final }
 
 // Buffer returns an empty slice to which the head of the next request may be appended. It saves an allocation.
 func (c *Conn) Buffer() []byte { return c.out[:0] }
@@ -219,12 +231,15 @@ func (c *Conn) Release() {
 		c.pool.Extra()
 	}
 	strict := c.body.parsed == nil || c.body.parsed.Trailer == nil // net/http reads trailers leniently
-	if whole && inTime && c.keep && c.body.ended && c.failed == nil && !behind && strict {
+	switch clean := whole && inTime && c.body.ended && c.failed == nil && !behind; {
+	case clean && c.keep && strict && !c.final:
 		c.keep = false
 		c.pool.put(c)
-		return
+	case clean:
+		go c.linger()
+	default:
+		c.Close()
 	}
-	c.Close()
 }
 
 // Close closes the connection at once. TLS would first send an alert, and wait up to 5 s for a server that does not
@@ -243,10 +258,11 @@ func (c *Conn) endWatch() bool {
 	return inTime
 }
 
-// usable reports whether an idle connection can take a call: it is silent, and not idle for too long.
-func (c *Conn) usable() bool {
+// silent reports whether a connection that waits can take a call: nothing has arrived on it, and it has not waited for too
+// long.
+func (c *Conn) silent(longest time.Duration) bool {
 	now := time.Now()
-	return errors.Is(c.listen(now), errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < IdleTimeout
+	return errors.Is(c.listen(now), errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < longest
 }
 
 // listen returns errNothingYet if the server has neither closed the connection nor sent anything that belongs to no

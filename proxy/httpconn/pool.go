@@ -20,6 +20,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -39,52 +40,40 @@ type Pool struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Address is HOST:PORT of the server.
 	Address string
-	// TLS is the config of TLS, with the name of the server. If nil, the connections have no TLS.
-	TLS *tls.Config
+	// TLS returns the config of TLS for the next connection, with the name of the server. If nil, the connections have no
+	// TLS.
+	TLS func() *tls.Config
 	// Extra is called when a server has sent something that belongs to no call.
 	Extra func()
 
-	mu   sync.Mutex
-	idle []*Conn // the longest idle one first
-	reap *time.Timer
+	mu     sync.Mutex
+	idle   []*Conn // the longest idle one first
+	spares spares
+	reap   *time.Timer
+	reapAt time.Time // zero if the timer does not run
 }
 
 // Idle returns an idle connection that the server has not closed, or nil.
 func (p *Pool) Idle() *Conn {
 	for {
-		c := p.pop(-1)
-		if c == nil || c.usable() {
+		c := p.pop()
+		if c == nil || c.silent(IdleTimeout) {
 			return c
 		}
 		c.Close()
 	}
 }
 
-// Retire closes the connection that has been idle the longest, if there is one, before a call that needs a new one: so
-// there are no more connections than calls at the same time. It frees the port at once. Otherwise the port would be in
-// use for a minute (TIME_WAIT), and 500 calls a second would need more ports than there are.
-func (p *Pool) Retire() {
-	if c := p.pop(0); c != nil {
-		c.usable() // only to see what has arrived
-		if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
-		c.Close()
-	}
-}
-
-// pop removes the idle connection at an index, from the end if it is negative.
-func (p *Pool) pop(i int) *Conn {
+// pop removes the connection that has been idle for the shortest time.
+func (p *Pool) pop() *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) == 0 {
+	last := len(p.idle) - 1
+	if last < 0 {
 		return nil
 	}
-	if i < 0 {
-		i += len(p.idle)
-	}
-	c := p.idle[i]
-	p.idle = slices.Delete(p.idle, i, i+1)
+	c := p.idle[last]
+	p.idle[last], p.idle = nil, p.idle[:last]
 	c.reused = true
 	return c
 }
@@ -93,7 +82,8 @@ var errSpoke = errors.New("the server spoke, or closed the connection, before th
 
 // Open opens a connection, with its TLS handshake, before ctx ends. What a server sends before a call is no reply to it:
 // such a connection is closed.
-func (p *Pool) Open(ctx context.Context) (*Conn, error) {
+func (p *Pool) Open(ctx context.Context) (c *Conn, err error) {
+	defer func() { p.opened(err) }()
 	dial := p.Dial
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -102,9 +92,9 @@ func (p *Pool) Open(ctx context.Context) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(p, tcp)
+	c = newConn(p, tcp)
 	if p.TLS != nil {
-		secure := tls.Client(c.socket, p.TLS)
+		secure := tls.Client(c.socket, p.TLS())
 		if err := secure.HandshakeContext(ctx); err != nil {
 			_ = tcp.Close()
 			return nil, err
@@ -131,36 +121,48 @@ func (p *Pool) put(c *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, c)
-	if len(p.idle) == 1 {
-		p.reapAfter(IdleTimeout)
-	}
+	p.reapAfter(IdleTimeout)
 }
 
-// reapAfter closes the connections that have been idle for too long after a time. The lock must be held.
+// reapAfter closes the connections that have waited for too long after a time, or earlier. The lock must be held.
 func (p *Pool) reapAfter(d time.Duration) {
-	if p.reap == nil {
-		p.reap = time.AfterFunc(d, p.closeOld)
+	at := time.Now().Add(d)
+	switch {
+	case !p.reapAt.IsZero() && p.reapAt.Before(at):
 		return
+	case p.reap == nil:
+		p.reap = time.AfterFunc(d, p.closeOld)
+	default:
+		p.reap.Reset(d)
 	}
-	p.reap.Reset(d)
+	p.reapAt = at
 }
 
 func (p *Pool) closeOld() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.reapAt = time.Time{}
 	old := 0
 	for old < len(p.idle) && time.Since(p.idle[old].idleSince) >= IdleTimeout {
-		p.idle[old].usable() // only to see what has arrived
+		p.idle[old].silent(math.MaxInt64) // only to see what has arrived
 		_ = p.idle[old].net.Close()
 		old++
 	}
 	p.idle = slices.Delete(p.idle, 0, old)
+	p.closeSpares(time.Now().Add(-spareTimeout))
+	next := time.Duration(math.MaxInt64)
 	if len(p.idle) > 0 {
-		p.reapAfter(IdleTimeout - time.Since(p.idle[0].idleSince))
+		next = IdleTimeout - time.Since(p.idle[0].idleSince)
+	}
+	if waiting := p.spares.waiting; len(waiting) > 0 {
+		next = min(next, spareTimeout-time.Since(waiting[0].idleSince))
+	}
+	if next < math.MaxInt64 {
+		p.reapAfter(next)
 	}
 }
 
-// CloseIdle closes the idle connections. Calls in progress continue, and their connections become idle after them.
+// CloseIdle closes the idle connections, and those that wait for their first call. Calls in progress continue, and their connections become idle after them.
 func (p *Pool) CloseIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +171,9 @@ func (p *Pool) CloseIdle() {
 	}
 	clear(p.idle)
 	p.idle = p.idle[:0]
+	p.closeSpares(time.Now())
 	if p.reap != nil {
 		p.reap.Stop()
+		p.reapAt = time.Time{}
 	}
 }

@@ -43,7 +43,7 @@ func newTestServer(t testing.TB, secure bool, answer func(c net.Conn, body strin
 		}
 		s.tls = &tls.Config{Certificates: []tls.Certificate{certificate}}
 		l = tls.NewListener(l, s.tls)
-		s.pool.TLS = &tls.Config{RootCAs: roots, ServerName: "gateway.example.com"}
+		s.pool.TLS = func() *tls.Config { return &tls.Config{RootCAs: roots, ServerName: "gateway.example.com"} }
 	}
 	s.pool.Extra = func() { s.extra.Add(1) }
 	proxytest.Serve(t, l, func(c net.Conn) {

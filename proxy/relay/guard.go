@@ -14,12 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 
 	"code.dny.dev/ssrf"
-	"golang.org/x/net/idna"
 )
 
 // A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every
@@ -151,7 +150,7 @@ func (g *guard) wrong(u *url.URL) string {
 	if len(g.Ports) > 0 && !slices.Contains(g.Ports, int(port)) {
 		return "its port is not one of those allowed here"
 	}
-	host := ASCIIHost(u.Hostname())
+	host := httpconn.ASCIIHost(u.Hostname())
 	if given := u.Hostname(); host != given {
 		u.Host = host + strings.TrimPrefix(u.Host, given)
 	}
@@ -190,18 +189,6 @@ var defaultPort = map[string]string{"http": "80", "https": "443"}
 func hostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), defaultPort[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
-}
-
-// ASCIIHost converts a host name that is not ASCII, for example in Hangul, as net/http does before it connects: by
-// the Lookup profile. That also maps full-width digits, which can become an IP address. A name that is ASCII or
-// cannot be converted is returned unchanged. So the guard checks the name that a connection would be made with.
-func ASCIIHost(host string) string {
-	ascii, err := idna.Lookup.ToASCII(host)
-	isASCII := !strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 })
-	if isASCII || err != nil || strings.Contains(host, ":") || !utf8.ValidString(host) {
-		return host
-	}
-	return ascii
 }
 
 // dialWithin bounds the connection to a partner, and the TLS handshake on it.

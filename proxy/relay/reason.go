@@ -6,8 +6,6 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -45,10 +44,12 @@ func (s *settings) reason(err error) string {
 	case system:
 		return number.Error()
 	}
-	if text := ReasonOfTLS(err); text != "" {
+	if text := httpconn.ReasonOfTLS(err); text != "" {
 		return "TLS: " + text
 	}
 	switch {
+	case strings.Contains(err.Error(), "TLS handshake timeout"):
+		return fmt.Sprintf("TLS: no handshake within %s", dialWithin)
 	case ok && step.Op == "dial" && step.Timeout():
 		return fmt.Sprintf("no connection within %s", config.Duration(min(dialWithin, within)))
 	case errors.Is(err, context.DeadlineExceeded):
@@ -65,32 +66,6 @@ func (s *settings) reason(err error) string {
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
-}
-
-// ReasonOfTLS is why a handshake failed, "" if it did not. It does not name the server.
-func ReasonOfTLS(err error) string {
-	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
-	unverified := is[*tls.CertificateVerificationError](err)
-	step, ok := errors.AsType[*net.OpError](err)
-	switch {
-	case is[x509.UnknownAuthorityError](err):
-		return "the certificate is signed by an unknown authority"
-	case is[x509.HostnameError](err):
-		return "the certificate is for another host"
-	case unverified && invalid.Reason == x509.Expired:
-		return "the certificate has expired or is not yet valid"
-	case unverified:
-		return "the certificate is not valid"
-	case is[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not speak TLS on this port"
-	case ok && step.Op == "remote error": // an alert, one of a fixed list
-		return "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
-	case strings.Contains(err.Error(), "TLS handshake timeout"):
-		return fmt.Sprintf("no handshake within %s", dialWithin)
-	case strings.HasPrefix(err.Error(), "tls: "):
-		return "the handshake failed"
-	}
-	return ""
 }
 
 // reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.

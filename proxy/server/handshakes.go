@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/httpconn"
 	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,7 +82,7 @@ func (e *serverErrors) handshake(from netip.Prefix, err error) {
 			reason = is
 		}
 	}
-	if proxy.RefusedCertificate(err) {
+	if httpconn.RefusedCertificate(err) {
 		reason = certificate
 	}
 	e.handshakes.WithLabelValues(reason).Inc()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/framing"
 )
 
@@ -57,7 +58,7 @@ func (n *newConns) track(s *http.Server) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.conns[conn] = c
-		return context.WithValue(proxy.WithConn(ctx, conn), newConnKey{}, c)
+		return context.WithValue(admission.WithConn(ctx, conn), newConnKey{}, c)
 	}
 	s.ConnState = func(conn net.Conn, state http.ConnState) {
 		// Idle without a request in the handler: net/http answered the request by itself.
@@ -82,10 +83,10 @@ func (n *newConns) count() int {
 	return len(n.conns)
 }
 
-// awaitFirstRequests returns when a request has begun on every connection, or after [proxy.PartialRequestTimeout]. The
+// awaitFirstRequests returns when a request has begun on every connection, or after [admission.PartialRequestTimeout]. The
 // servers must not accept any more connections.
 func (s *Server) awaitFirstRequests(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, proxy.PartialRequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, admission.PartialRequestTimeout)
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()

@@ -42,8 +42,8 @@ func writeReadiness(t *tokens, checks []check, w http.ResponseWriter, r *http.Re
 	status, text, all := http.StatusOK, "ready", ""
 	verbose, mayRead := r.URL.Query().Has("verbose"), false
 	if verbose { // a wrong token counts here too, or this path would be one to guess at
-		_, admission := t.identify(r)
-		mayRead = admission == http.StatusOK
+		_, status := t.identify(r)
+		mayRead = status == http.StatusOK
 	}
 	for _, c := range checks {
 		line := c.name + ": ok"

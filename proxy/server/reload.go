@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/store"
 )
@@ -95,5 +95,5 @@ func DrainTimeout(c *config.Config) time.Duration {
 	if c.Callbacks != nil {
 		longest = max(longest, time.Duration(c.Callbacks.Timeout)+config.StoreTimeout)
 	}
-	return proxy.PartialRequestTimeout + longest + 5*time.Second
+	return admission.PartialRequestTimeout + longest + 5*time.Second
 }

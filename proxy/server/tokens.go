@@ -21,7 +21,7 @@ const sessionCookie = "billbridge_session"
 
 // tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
 type tokens struct {
-	current  atomic.Pointer[admission]
+	current  atomic.Pointer[tokenList]
 	limits   atomic.Pointer[config.Limits]
 	sessions pages.Sessions
 	guesses  pages.Guesses // by source, see [config.Limits.Source]
@@ -29,8 +29,8 @@ type tokens struct {
 	signedIn func(identity) // records a visitor
 }
 
-// An admission is what one config says about who may do what.
-type admission struct {
+// A tokenList is what one config says about who may do what.
+type tokenList struct {
 	tokens []token // empty: no token is needed
 }
 
@@ -57,7 +57,7 @@ func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer
 
 // use replaces the tokens by those of a config. Sessions whose token is not there any more end.
 func (t *tokens) use(c *config.Admin) {
-	next := &admission{}
+	next := &tokenList{}
 	for _, one := range c.AllTokens() {
 		hash := sha256.Sum256([]byte(one.Token.Reveal()))
 		next.tokens = append(next.tokens, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
@@ -67,10 +67,10 @@ func (t *tokens) use(c *config.Admin) {
 }
 
 // needed reports whether requests need a token.
-func (a *admission) needed() bool { return len(a.tokens) > 0 }
+func (a *tokenList) needed() bool { return len(a.tokens) > 0 }
 
 // find returns the owner of a token. It compares hashes, and all of them, so that the duration reveals nothing.
-func (a *admission) find(hash pages.TokenHash) (who identity, ok bool) {
+func (a *tokenList) find(hash pages.TokenHash) (who identity, ok bool) {
 	for _, known := range a.tokens {
 		if subtle.ConstantTimeCompare(known.hash[:], hash[:]) == 1 {
 			who, ok = known.identity, true
@@ -79,14 +79,14 @@ func (a *admission) find(hash pages.TokenHash) (who identity, ok bool) {
 	return who, ok
 }
 
-func (a *admission) has(hash pages.TokenHash) bool {
+func (a *tokenList) has(hash pages.TokenHash) bool {
 	_, ok := a.find(hash)
 	return ok
 }
 
-// without returns the names of the tokens that another admission does not have, or has with another token or
+// without returns the names of the tokens that another list does not have, or has with another token or
 // permission.
-func (a *admission) without(other *admission) string {
+func (a *tokenList) without(other *tokenList) string {
 	var names []string
 	for _, one := range a.tokens {
 		if !slices.Contains(other.tokens, one) {

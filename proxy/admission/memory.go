@@ -1,15 +1,16 @@
-package proxy
+package admission
 
 import (
 	"bytes"
 	"container/list"
 	"errors"
 	"io"
+	"net/http"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/relay"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -30,12 +31,13 @@ type memory struct {
 	share     int64 // of one source
 	used      int64
 	high      bool      // more than half was used since memory was last returned to the system
-	transfers list.List // of *held: bodies that are arriving and answers that are being read, the oldest first
+	transfers list.List // of *Held: bodies that are arriving and answers that are being read, the oldest first
 }
 
+// Why a body is not read.
 var (
-	errNoMemory = relay.ErrNoMemory
-	errTooLong  = errors.New("the body is longer than the limit")
+	ErrNoMemory = errors.New("the memory for bodies is used up")
+	ErrTooLong  = errors.New("the body is longer than the limit")
 )
 
 // use sets the limits of a config. One body always has space in the share, also while its parts are joined, and so has
@@ -46,16 +48,19 @@ func (m *memory) use(c *config.Limits) {
 	m.most, m.share = int64(c.Memory), int64(max(c.Memory/4, 2*c.Body+chunk, 4*c.Reply+chunk))
 }
 
-// A held is the part of the budget that a body has taken.
-type held struct {
+// A Held is the part of the budget that a body has taken.
+type Held struct {
 	memory *memory
-	from   *source     // nil without limits of its own
+	from   *Source     // nil without limits of its own
 	cut    func() bool // ends its transfer; false if that has ended or must not end yet
 	taken  int64
 }
 
+// Taken reports whether anything was taken.
+func (h *Held) Taken() bool { return h.taken > 0 }
+
 // transfer adds it to those that can be cut, until ended is called.
-func (h *held) transfer(cut func() bool) (ended func()) {
+func (h *Held) transfer(cut func() bool) (ended func()) {
 	m := h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,14 +73,14 @@ func (h *held) transfer(cut func() bool) (ended func()) {
 	}
 }
 
-// take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many even without the
+// Take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many even without the
 // transfers that have lasted longer.
-func (h *held) take(n int64) (ok bool) {
+func (h *Held) Take(n int64) (ok bool) {
 	m := h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
-		var over *source
+		var over *Source
 		switch {
 		case h.from != nil && h.from.held+n > m.share:
 			over = h.from
@@ -91,15 +96,15 @@ func (h *held) take(n int64) (ok bool) {
 	}
 }
 
-// add takes n bytes, also if there are not so many: they are in use already.
-func (h *held) add(n int64) {
+// Add takes n bytes, also if there are not so many: they are in use already.
+func (h *Held) Add(n int64) {
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
 	h.count(n)
 }
 
 // count adds n bytes, which can be negative.
-func (h *held) count(n int64) {
+func (h *Held) count(n int64) {
 	h.taken += n
 	h.memory.used += n
 	h.memory.gauge.Set(float64(h.memory.used))
@@ -108,9 +113,9 @@ func (h *held) count(n int64) {
 	}
 }
 
-// keep gives back all but n bytes. When nearly all of a budget that was much used is free again, the memory is returned
+// Keep gives back all but n bytes. When nearly all of a budget that was much used is free again, the memory is returned
 // to the system: an idle process would keep it for minutes.
-func (h *held) keep(n int64) {
+func (h *Held) Keep(n int64) {
 	m := h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,11 +126,26 @@ func (h *held) keep(n int64) {
 	}
 }
 
+// slowAfter is how long an answer is being read before it can be cut.
+const slowAfter = time.Second
+
+// Reach takes what is missing to n bytes.
+func (h *Held) Reach(n int) (ok bool) { return h.Take(int64(n) - h.taken) }
+
+// WriteWithin limits the time for reading an answer, until written is called: if its memory is needed, it ends earlier.
+func (h *Held) WriteWithin(w http.ResponseWriter, within time.Duration) (written func()) {
+	began, writer := time.Now(), http.NewResponseController(w)
+	_ = writer.SetWriteDeadline(began.Add(within))
+	return h.transfer(func() bool {
+		return time.Since(began) > slowAfter && writer.SetWriteDeadline(began) == nil
+	})
+}
+
 // cut ends the transfer that has lasted the longest, of a source or, with nil, of all, and gives its memory back. It
 // returns false if there is none, or if it is the one that needs memory.
-func (m *memory) cut(from *source, needs *held) bool {
+func (m *memory) cut(from *Source, needs *Held) bool {
 	for e := m.transfers.Front(); e != nil; e = e.Next() {
-		oldest := e.Value.(*held)
+		oldest := e.Value.(*Held)
 		switch {
 		case from != nil && oldest.from != from, needs != nil && oldest.taken == 0:
 		case oldest == needs:
@@ -147,26 +167,26 @@ func (m *memory) cutOldest() bool {
 	return m.cut(nil, nil)
 }
 
-// A heldBody is a body in memory, and its part of the budget.
-type heldBody struct {
+// A Body is a body in memory, and its part of the budget.
+type Body struct {
 	*bytes.Buffer
-	held
+	Held
 }
 
 // read reads a body of at most limit bytes. A body that fills more than a chunk is read into several, which are
-// joined when all of it is there, so that its memory never grows by doubling. The error is errNoMemory, errTooLong
-// or that of body; release must be called in any case, also if h is nil.
+// joined when all of it is there, so that its memory never grows by doubling. The error is ErrNoMemory, ErrTooLong
+// or that of body; Release must be called in any case, also if h is nil.
 func (m *memory) read(
-	from *source, body io.Reader, arriving *drainableBody, limit int64,
-) (h *heldBody, err error) {
-	h = &heldBody{held: held{memory: m, from: from}}
+	from *Source, body io.Reader, arriving *drainableBody, limit int64,
+) (h *Body, err error) {
+	h = &Body{Held: Held{memory: m, from: from}}
 	if arriving != nil {
 		defer h.transfer(arriving.cut)()
 	}
-	if !h.take(chunk) {
-		return nil, errNoMemory
+	if !h.Take(chunk) {
+		return nil, ErrNoMemory
 	}
-	h.Buffer = bufferPool.Get().(*bytes.Buffer)
+	h.Buffer = Buffer()
 	h.Grow(chunk)
 	var full [][]byte
 	var length int64
@@ -174,7 +194,7 @@ func (m *memory) read(
 		n, err := body.Read(part[len(part):cap(part)])
 		part = part[:len(part)+n]
 		if length += int64(n); length > limit {
-			return h, errTooLong
+			return h, ErrTooLong
 		}
 		switch {
 		case err == io.EOF && full == nil:
@@ -185,8 +205,8 @@ func (m *memory) read(
 		case err != nil:
 			return h, err
 		case len(part) == cap(part):
-			if !h.take(chunk) {
-				return h, errNoMemory
+			if !h.Take(chunk) {
+				return h, ErrNoMemory
 			}
 			full, part = append(full, part), make([]byte, 0, chunk)
 		}
@@ -194,51 +214,38 @@ func (m *memory) read(
 }
 
 // join makes one buffer of the parts, and gives back what they took.
-func (h *heldBody) join(parts [][]byte, length int64) error {
-	if !h.take(length) {
-		return errNoMemory
+func (h *Body) join(parts [][]byte, length int64) error {
+	if !h.Take(length) {
+		return ErrNoMemory
 	}
 	whole := make([]byte, 0, length)
 	for _, part := range parts {
 		whole = append(whole, part...)
 	}
-	putBuffer(h.Buffer)
+	PutBuffer(h.Buffer)
 	h.Buffer = bytes.NewBuffer(whole)
-	h.keep(length)
+	h.Keep(length)
 	return nil
 }
 
-// release gives the memory back. With reuse, nobody reads the body any more, and its buffer can serve another one.
-func (h *heldBody) release(reuse bool) {
+// Release gives the memory back. With reuse, nobody reads the body any more, and its buffer can serve another one.
+func (h *Body) Release(reuse bool) {
 	if h == nil {
 		return
 	}
 	if reuse {
-		putBuffer(h.Buffer)
+		PutBuffer(h.Buffer)
 	}
-	h.keep(0)
+	h.Keep(0)
 }
 
-// A countedBody is the body of a callback. What the relay has read of it counts in the budget.
-type countedBody struct {
-	*drainableBody
-	held
-}
+// Buffer returns an empty buffer for a body. One of the usual size needs no allocation, see PutBuffer.
+func Buffer() *bytes.Buffer { return bufferPool.Get().(*bytes.Buffer) }
 
-// Read returns relay.ErrNoMemory if the budget is used up.
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.drainableBody.Read(p)
-	if n > 0 && !b.take(int64(n)) {
-		return 0, errNoMemory
-	}
-	return n, err
-}
-
-// bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
 var bufferPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// putBuffer returns a buffer to the pool, unless it is nil or too large to keep.
-func putBuffer(b *bytes.Buffer) {
+// PutBuffer returns a buffer to the pool, unless it is nil or too large to keep.
+func PutBuffer(b *bytes.Buffer) {
 	if b != nil && b.Cap() <= 64<<10 {
 		b.Reset()
 		bufferPool.Put(b)

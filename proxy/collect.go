@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +10,17 @@ var certificateEnd = prometheus.NewDesc("billbridge_certificate_not_after_second
 	"When a certificate ends, as Unix time. kind: server (of a listener), client (shown to an upstream), "+
 		"or upstream (shown by one); name: the key in the config, or the upstream.",
 	[]string{"kind", "name"}, nil)
+
+var spares = prometheus.NewDesc("billbridge_upstream_spare_connections",
+	"Connections to an upstream that were opened before they are needed, and have carried no call.", []string{"upstream"}, nil)
+
+// collect collects the connections that wait for their first call, and when certificates end.
+func (g *Gateway) collect(to chan<- prometheus.Metric) {
+	for name, u := range g.current.Load().upstreams {
+		to <- prometheus.MustNewConstMetric(spares, prometheus.GaugeValue, float64(u.Spares()), name)
+	}
+	g.collectCertificates(to)
+}
 
 // collectCertificates collects when certificates end: those of the config, which are read again when their files
 // change, and those that upstreams have shown since the last start or change of the config.
@@ -29,16 +39,8 @@ func (g *Gateway) EachCertificate(each func(end time.Time, kind, name string)) {
 		}
 	}
 	for name, u := range state.upstreams {
-		if end := u.certificateEnd.Load(); end != 0 {
-			each(time.Unix(end, 0), "upstream", name)
+		if end := u.CertificateEnd(); !end.IsZero() {
+			each(end, "upstream", name)
 		}
-	}
-}
-
-// watchCertificate remembers when the certificate of an upstream ends.
-func (u *upstream) watchCertificate(c *tls.Config) {
-	c.VerifyConnection = func(state tls.ConnectionState) error {
-		u.certificateEnd.Store(state.PeerCertificates[0].NotAfter.Unix())
-		return nil
 	}
 }

@@ -1,9 +1,11 @@
-package proxy
+package admission
 
 import (
 	"hash/maphash"
 	"net/netip"
 	"sync"
+
+	"billbridge/proxy/partner"
 )
 
 // maxProved bounds a set of provedKeys.
@@ -11,7 +13,7 @@ const maxProved = 1 << 16
 
 // provedKeys are the keys of partners that have had an answer about a bill since the start, and the sources that have
 // sent them. Anybody can invent keys, and send the key of another. One rule holds for all that calls use of a gateway
-// (connections, limits, breaker): see proof. Safe for concurrent use.
+// (connections, limits, breaker): see [Proof]. Safe for concurrent use.
 type provedKeys struct {
 	mu      sync.RWMutex
 	keys    recentHashes // of IDs
@@ -31,28 +33,30 @@ func (r *recentHashes) add(hash uint64) {
 	r.now[hash] = true
 }
 
-// A proof is what is known of a call's key.
-type proof struct {
-	key    bool // it has had such an answer
-	source bool // it has had one from this source
-	any    bool // some key has
+// A Proof is what is known of a call's key.
+type Proof struct {
+	Partner  uint64 // a hash of the partner
+	Proven   bool   // the key has had such an answer
+	Invented bool   // it may be invented: it had none, and others had
+	Foreign  bool   // its source may send the key of another: only another source has proved it
 }
-
-// invented reports whether the key may be invented: others are proved, and it is not.
-func (p proof) invented() bool { return p.any && !p.key }
-
-// foreign reports whether the source may send the key of another: another source has proved it.
-func (p proof) foreign() bool { return p.key && !p.source }
 
 // of returns the proof of the hash of an ID. All sources without limits of their own, nil, are one.
-func (k *provedKeys) of(id uint64, from *source) proof {
+func (k *provedKeys) of(id uint64, from *Source) Proof {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return proof{k.keys.has(id), k.sources.has(hashOfSource(id, from)), k.keys.now != nil}
+	key := k.keys.has(id)
+	return Proof{id, key, !key && k.keys.now != nil, key && !k.sources.has(hashOfSource(id, from))}
 }
 
+// hashOf returns the hash of a partner.
+func hashOf(who partner.ID) uint64 { return maphash.String(seed, string(who)) }
+
+// seed is random, so that a caller cannot choose keys with equal hashes.
+var seed = maphash.MakeSeed()
+
 // prove records an answer about a bill.
-func (k *provedKeys) prove(id uint64, from *source) {
+func (k *provedKeys) prove(id uint64, from *Source) {
 	pair := hashOfSource(id, from)
 	k.mu.RLock()
 	known := k.keys.now[id] && k.sources.now[pair]
@@ -67,7 +71,7 @@ func (k *provedKeys) prove(id uint64, from *source) {
 }
 
 // hashOfSource returns the hash of a key and a source.
-func hashOfSource(id uint64, from *source) uint64 {
+func hashOfSource(id uint64, from *Source) uint64 {
 	key := struct {
 		id      uint64
 		from    netip.Prefix

@@ -1,4 +1,4 @@
-package proxy
+package admission
 
 import (
 	"net/netip"
@@ -10,10 +10,10 @@ import (
 func TestRuleOfProvedKeys(t *testing.T) {
 	t.Parallel()
 	var k provedKeys
-	here := &source{name: netip.MustParsePrefix("192.0.2.1/32")}
-	is := func(id uint64, from *source, invented, foreign bool) {
+	here := &Source{name: netip.MustParsePrefix("192.0.2.1/32")}
+	is := func(id uint64, from *Source, invented, foreign bool) {
 		t.Helper()
-		if p := k.of(id, from); p.invented() != invented || p.foreign() != foreign {
+		if p := k.of(id, from); p.Invented != invented || p.Foreign != foreign {
 			t.Errorf("key %d from %v: %+v", id, from, p)
 		}
 	}
@@ -29,8 +29,8 @@ func TestRuleOfProvedKeys(t *testing.T) {
 // However many keys and sources are proved, a partner that goes on calling stays proved, and the memory is bounded.
 func TestFloodKeepsProvedKeys(t *testing.T) {
 	t.Parallel()
-	address := func(n uint64) *source {
-		return &source{name: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 32)}
+	address := func(n uint64) *Source {
+		return &Source{name: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 32)}
 	}
 	for name, prove := range map[string]func(k *provedKeys, n uint64){
 		"one key from many sources": func(k *provedKeys, n uint64) { k.prove(2, address(n)) },
@@ -42,7 +42,7 @@ func TestFloodKeepsProvedKeys(t *testing.T) {
 			k.prove(1, nil)
 			for n := range uint64(3 * maxProved) {
 				if prove(&k, n); n%(maxProved/4) == 0 {
-					if p := k.of(1, nil); p.invented() || p.foreign() {
+					if p := k.of(1, nil); p.Invented || p.Foreign {
 						t.Fatalf("after %d: %+v", n, p)
 					}
 					k.prove(1, nil)

@@ -1,4 +1,4 @@
-package proxy
+package upstream
 
 import (
 	"context"
@@ -31,7 +31,6 @@ type breaker struct {
 	log      *slog.Logger
 	reported prometheus.Gauge
 	changes  [len(breakerStates)]prometheus.Counter
-	proved   *provedKeys
 
 	mu      sync.Mutex // guards the fields below
 	state   breakerState
@@ -54,10 +53,8 @@ const (
 // breakerStates are the names of the states, as in billbridge_upstream_breaker_changes_total.
 var breakerStates = [...]string{"closed", "half-open", "open"}
 
-func newBreaker(upstream string, proved *provedKeys, m *metrics, log *slog.Logger) *breaker {
-	b := &breaker{
-		upstream: upstream, log: log, reported: m.breakerState.WithLabelValues(upstream), proved: proved,
-	}
+func newBreaker(upstream string, m *Metrics, log *slog.Logger) *breaker {
+	b := &breaker{upstream: upstream, log: log, reported: m.breakerState.WithLabelValues(upstream)}
 	b.reported.Set(0)
 	for state, name := range breakerStates {
 		b.changes[state] = m.breakerChanges.WithLabelValues(upstream, name)
@@ -103,11 +100,10 @@ func (b *breaker) retire() {
 
 // A permit is the right to make one call. Its end must be called.
 type permit struct {
-	breaker  *breaker
-	partner  uint64 // hash of the partner's key; 0 for all keys that are not proved
-	invented bool   // see proof
-	began    time.Time
-	silence  int // the number of the silence in which it began
+	breaker *breaker
+	partner uint64 // of the key; 0 for all keys that are not proven
+	began   time.Time
+	silence int // the number of the silence in which it began
 	// The breaker was not closed, and the result of this call decides. It counts as failed after breakerSlow.
 	trial *time.Timer
 }
@@ -186,11 +182,10 @@ func (r *recentCalls) fail(p permit) {
 }
 
 // enter asks for a permit. Without one nothing must be sent.
-func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
+func (b *breaker) enter(key Key, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, began: time.Now()}
-	proof := b.proved.of(partner, nil)
-	if p.invented = proof.invented(); proof.key {
-		p.partner = partner
+	if key.Proven {
+		p.partner = key.Partner
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,10 +260,10 @@ func (b *breaker) close() {
 }
 
 // end reports how the call ended. err is nil if there was an answer.
-func (p permit) end(err *callError) {
+func (p permit) end(err *Failure) {
 	b := p.breaker
-	failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone)
-	answered := err == nil || !failed && err.sent && !err.gone && !err.early
+	failed := err != nil && (err.Kind == Timeout && err.Sent && !err.Early || err.Kind == Refused && !err.Gone)
+	answered := err == nil || !failed && err.Sent && !err.Gone && !err.Early
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

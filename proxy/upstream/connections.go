@@ -1,7 +1,6 @@
-package proxy
+package upstream
 
 import (
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -29,10 +28,7 @@ type partnerConnections struct {
 	calls int // waiting or running
 }
 
-// seed is random, so that a caller cannot choose keys with equal hashes.
-var seed = maphash.MakeSeed()
-
-func newConnections(c *config.Upstream, m *metrics) *connections {
+func newConnections(c *config.Upstream, m *Metrics) *connections {
 	return &connections{
 		all:      semaphore.NewWeighted(int64(c.Connections)),
 		invented: semaphore.NewWeighted(int64(max(c.Connections-c.PartnerConnections, (c.Connections+1)/2))),
@@ -55,15 +51,15 @@ type slot struct {
 // that waits for its partner's limit delays no other partner. All calls without a key count as one partner. The
 // error is that of take. The caller must call release after the call.
 func (c *connections) acquire(
-	partner uint64, invented, noPartnerLimit bool, take func(*semaphore.Weighted) error,
+	key Key, noPartnerLimit bool, take func(*semaphore.Weighted) error,
 ) (slot, error) {
-	s := c.enter(partner, noPartnerLimit)
+	s := c.enter(key.Partner, noPartnerLimit)
 	if s.partner != nil {
 		if err := take(s.partner.Weighted); err != nil {
 			c.leave(s)
 			return slot{}, err
 		}
-		if invented {
+		if key.Invented {
 			if err := take(c.invented); err != nil {
 				c.releasePartner(s)
 				return slot{}, err

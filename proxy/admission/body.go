@@ -1,8 +1,7 @@
-package proxy
+package admission
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,40 +11,6 @@ import (
 
 // PartialRequestTimeout is the time that a draining gateway gives a request of which only a part has arrived.
 const PartialRequestTimeout = 5 * time.Second
-
-// DisableKeepAlives makes every answer close its connection from now on, so that callers connect to another gateway.
-func (g *Gateway) DisableKeepAlives() { g.noKeepAlives.Store(true) }
-
-// setConnection says in an answer whether its connection stays open, and how long it may be idle. A client that obeys
-// does not send on a connection that is just being closed. net/http may still add that the connection closes.
-func (g *Gateway) setConnection(h http.Header, r *http.Request) {
-	switch {
-	case g.noKeepAlives.Load():
-		h["Connection"] = []string{"close"}
-	case r.ProtoMajor == 1 && !r.Close && h["Connection"] == nil:
-		h["Keep-Alive"] = g.keepAlive
-	}
-}
-
-// keepAlive returns the value of Keep-Alive for an idle timeout, or nil if that is too short for one. It is less than
-// the timeout: the client begins to count later than the gateway, and its next request takes time.
-func keepAlive(idle time.Duration) []string {
-	if within := (idle - min(5*time.Second, idle/4)).Truncate(time.Second); within > 0 {
-		return []string{fmt.Sprintf("timeout=%.0f", within.Seconds())}
-	}
-	return nil
-}
-
-// Drain gives bodies that are still being read PartialRequestTimeout to arrive.
-func (g *Gateway) Drain() { g.drain() }
-
-// WithQueueTime returns a context for a request that waited in the socket before its connection was accepted. A
-// write that waited too long is not sent: its caller may have given up.
-func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context {
-	return context.WithValue(ctx, queueTimeKey{}, queueTime)
-}
-
-type queueTimeKey struct{}
 
 // WithConn returns the context for the requests of a connection. A body that has arrived whole is then read without
 // deadlines.
@@ -75,9 +40,9 @@ const (
 
 // drainable wraps the body of a request with read deadlines: for the minimum rate, for the time within, and for the
 // drain. The caller must call end after it has read the body.
-func (g *Gateway) drainable(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *drainableBody {
+func (a *Admission) drainable(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *drainableBody {
 	b := &drainableBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
-	b.stop = context.AfterFunc(g.draining, b.setDeadline)
+	b.stop = context.AfterFunc(a.draining, b.setDeadline)
 	return b
 }
 
@@ -95,7 +60,7 @@ type drainableBody struct {
 	wasCut      bool
 }
 
-// cut makes the body end with errNoMemory. It returns false if the body has ended, or was cut before.
+// cut makes the body end with ErrNoMemory. It returns false if the body has ended, or was cut before.
 func (b *drainableBody) cut() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +88,7 @@ func (b *drainableBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if err != nil && b.end() {
-		return 0, errNoMemory
+		return 0, ErrNoMemory
 	}
 	if err == io.EOF {
 		_ = b.connection.SetReadDeadline(time.Time{})

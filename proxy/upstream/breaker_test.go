@@ -1,4 +1,4 @@
-package proxy
+package upstream
 
 import (
 	"bytes"
@@ -9,35 +9,36 @@ import (
 	"testing/synctest"
 	"time"
 
-	"billbridge/proxy/proxytest"
-
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // How a call ended, for a breaker.
 var (
-	answered  *callError
-	timedOut  = &callError{reason: "timeout", sent: true}
-	refused   = &callError{reason: "refused"}
-	broke     = &callError{reason: "reset", sent: true}
-	notFree   = &callError{reason: "busy"}
-	lateProbe = &callError{reason: "timeout"}
-	sentProbe = &callError{reason: "timeout", sent: true, early: true}
-	callerOut = &callError{reason: "refused", gone: true}
+	answered  *Failure
+	timedOut  = &Failure{Kind: Timeout, Sent: true}
+	refused   = &Failure{Kind: Refused}
+	broke     = &Failure{Kind: Reset, Sent: true}
+	notFree   = &Failure{Kind: Busy}
+	lateProbe = &Failure{Kind: Timeout}
+	sentProbe = &Failure{Kind: Timeout, Sent: true, Early: true}
+	callerOut = &Failure{Kind: Refused, Gone: true}
 )
+
+// one is the key of a partner.
+var one = Key{Partner: 1, Proven: true}
 
 func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
 	t.Helper()
-	m := newMetrics(nil)
+	m := NewMetrics(nil)
 	log := new(bytes.Buffer)
-	return newBreaker("up", new(provedKeys), m, slog.New(slog.NewTextHandler(log, nil))), log
+	return newBreaker("up", m, slog.New(slog.NewTextHandler(log, nil))), log
 }
 
 // calls makes calls that end so, and fails the test if the breaker refuses one.
-func (b *breaker) calls(t *testing.T, n int, write bool, end *callError) {
+func (b *breaker) calls(t *testing.T, n int, write bool, end *Failure) {
 	t.Helper()
 	for i := range n {
-		p, ok := b.enter(1, write)
+		p, ok := b.enter(one, write)
 		if !ok {
 			t.Fatalf("call %d of %d is refused", i+1, n)
 		}
@@ -48,7 +49,7 @@ func (b *breaker) calls(t *testing.T, n int, write bool, end *callError) {
 // refuses fails the test unless the breaker refuses a read or a write.
 func (b *breaker) refuses(t *testing.T, write bool) {
 	t.Helper()
-	if _, ok := b.enter(1, write); ok {
+	if _, ok := b.enter(one, write); ok {
 		t.Fatalf("a call is let through; it is a write: %t", write)
 	}
 }
@@ -57,33 +58,33 @@ func TestBreakerOpensAfterFailuresOnly(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name string
-		ends []*callError
+		ends []*Failure
 		open bool
 	}{
-		{"timeouts", []*callError{timedOut}, true},
-		{"not reachable", []*callError{refused}, true},
-		{"both", []*callError{timedOut, refused}, true},
-		{"two of five fail", []*callError{timedOut, answered, refused, answered, answered}, true},
-		{"one of three fails", []*callError{timedOut, answered, answered}, false},
-		{"answers", []*callError{answered}, false},
-		{"replies that break off", []*callError{broke}, false},
-		{"no connection is free", []*callError{notFree}, false},
-		{"not sent in the time of a probe", []*callError{lateProbe}, false},
-		{"no answer in the time of a probe", []*callError{sentProbe}, false},
-		{"no answer in the time of a probe, between failures", []*callError{sentProbe, timedOut}, true},
-		{"callers disconnect", []*callError{callerOut}, false},
+		{"timeouts", []*Failure{timedOut}, true},
+		{"not reachable", []*Failure{refused}, true},
+		{"both", []*Failure{timedOut, refused}, true},
+		{"two of five fail", []*Failure{timedOut, answered, refused, answered, answered}, true},
+		{"one of three fails", []*Failure{timedOut, answered, answered}, false},
+		{"answers", []*Failure{answered}, false},
+		{"replies that break off", []*Failure{broke}, false},
+		{"no connection is free", []*Failure{notFree}, false},
+		{"not sent in the time of a probe", []*Failure{lateProbe}, false},
+		{"no answer in the time of a probe", []*Failure{sentProbe}, false},
+		{"no answer in the time of a probe, between failures", []*Failure{sentProbe, timedOut}, true},
+		{"callers disconnect", []*Failure{callerOut}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			b, _ := newTestBreaker(t)
 			for i := range 200 {
-				p, ok := b.enter(1, i%2 == 0)
+				p, ok := b.enter(one, i%2 == 0)
 				if !ok {
 					break
 				}
 				p.end(row.ends[i%len(row.ends)])
 			}
-			if _, ok := b.enter(1, true); ok == row.open {
+			if _, ok := b.enter(one, true); ok == row.open {
 				t.Errorf("open: %t, want %t", !ok, row.open)
 			}
 		})
@@ -100,7 +101,7 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, log := newTestBreaker(t)
-		early, _ := b.enter(1, false)
+		early, _ := b.enter(one, false)
 		b.calls(t, breakerFailures, true, timedOut)
 		b.refuses(t, false)
 		b.refuses(t, true)
@@ -109,12 +110,12 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 		}
 		time.Sleep(breakerPause - time.Second)
 		b.refuses(t, false)
-		if got := wholeSeconds(b.pause()); got != "1" {
+		if got := b.pause(); got != time.Second {
 			t.Errorf("Retry-After is %s", got)
 		}
 		time.Sleep(time.Second)
 		b.refuses(t, true)
-		trial, ok := b.enter(1, false)
+		trial, ok := b.enter(one, false)
 		if !ok {
 			t.Fatal("no read is let through")
 		}
@@ -186,23 +187,6 @@ func TestRetiredBreakerDoesNotReport(t *testing.T) {
 	}
 }
 
-// The series of a breaker are those of the next one before the reload is complete.
-func TestReplacedBreakerDoesNotReport(t *testing.T) {
-	t.Parallel()
-	m := newMetrics(nil)
-	log := slog.New(slog.DiscardHandler)
-	state := func(timeout string, before *state) *state {
-		return newState(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n"), before, new(provedKeys), m, "", log)
-	}
-	before := state("10s", nil)
-	state("20s", before)
-	replaced := before.upstreams["up"].breaker
-	replaced.calls(t, breakerFailures, true, refused)
-	if got := testutil.ToFloat64(replaced.reported); got != 0 {
-		t.Errorf("a breaker that was replaced has set the state to %v", got)
-	}
-}
-
 // Calls of a partner that hang do not stop the others: they count as half of the failures that open the breaker.
 // If fewer other partners get an answer, they all count. All keys without a success are one partner.
 func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
@@ -228,15 +212,10 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b, _ := newTestBreaker(t)
-				for partner := range uint64(100) {
-					if !row.invented || partner > row.partners {
-						b.proved.prove(partner, nil)
-					}
-				}
 				for range 3 { // bursts, as when calls begin together and reach their timeout together
 					var failing []permit
 					for i := range uint64(40) {
-						p, ok := b.enter(1+i%row.partners, true)
+						p, ok := b.enter(Key{Partner: 1 + i%row.partners, Proven: !row.invented}, true)
 						if !ok {
 							break
 						}
@@ -244,7 +223,7 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					for _, partner := range row.answered {
-						if p, ok := b.enter(partner, false); ok {
+						if p, ok := b.enter(Key{Partner: partner, Proven: true}, false); ok {
 							p.end(answered)
 						}
 					}
@@ -267,7 +246,7 @@ func TestBreakerOpensWhileCallsHang(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		after  time.Duration
-		end    *callError
+		end    *Failure
 		opened time.Duration // 0 for never
 	}{
 		{"no call ends", time.Hour, answered, 20 * time.Second},
@@ -281,7 +260,7 @@ func TestBreakerOpensWhileCallsHang(t *testing.T) {
 				b, _ := newTestBreaker(t)
 				began, opened := time.Now(), time.Duration(0)
 				for range 100 { // two each second: the 20th after 9.5 s
-					if p, ok := b.enter(1, false); ok {
+					if p, ok := b.enter(one, false); ok {
 						time.AfterFunc(row.after, func() { p.end(row.end) })
 					} else if opened == 0 {
 						opened = time.Since(began)
@@ -303,7 +282,7 @@ func TestBreakerClosesWithALateTrial(t *testing.T) {
 		b, _ := newTestBreaker(t)
 		b.calls(t, breakerFailures, true, timedOut)
 		time.Sleep(breakerPause)
-		trial, ok := b.enter(1, false)
+		trial, ok := b.enter(one, false)
 		time.Sleep(breakerSlow + time.Second)
 		if state, _ := b.status(); !ok || state != "open" {
 			t.Fatalf("a trial was let through: %t; after %s the breaker is %s", ok, breakerSlow, state)
@@ -319,7 +298,7 @@ func TestBreakerClosesWithTheAnswerToASlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newTestBreaker(t)
 		for range 64 {
-			p, _ := b.enter(1, true)
+			p, _ := b.enter(one, true)
 			time.AfterFunc(12*time.Second, func() { p.end(answered) })
 		}
 		time.Sleep(breakerSlow + time.Second)
@@ -335,8 +314,7 @@ func TestFailuresOfAnOutageThatHasEndedDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newTestBreaker(t)
 		for partner := range uint64(breakerFailures) {
-			b.proved.prove(partner, nil)
-			p, _ := b.enter(partner, true)
+			p, _ := b.enter(Key{Partner: partner, Proven: true}, true)
 			p.end(timedOut)
 		}
 		b.refuses(t, true)
@@ -344,11 +322,11 @@ func TestFailuresOfAnOutageThatHasEndedDoNotCount(t *testing.T) {
 		b.calls(t, 1, false, answered)
 		var hanging []permit
 		for range 2 * breakerFailures {
-			p, _ := b.enter(1, true)
+			p, _ := b.enter(one, true)
 			hanging = append(hanging, p)
 		}
 		time.Sleep(time.Second)
-		p, _ := b.enter(2, true)
+		p, _ := b.enter(Key{Partner: 2, Proven: true}, true)
 		p.end(answered)
 		for _, p := range hanging {
 			p.end(timedOut)
@@ -363,14 +341,14 @@ func TestTrialThatFailsLateDoesNotOpenTheBreaker(t *testing.T) {
 	for _, after := range []time.Duration{breakerSlow / 2, 2 * breakerSlow} {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := newTestBreaker(t)
-			slow, _ := b.enter(1, true)
+			slow, _ := b.enter(one, true)
 			for range breakerFailures {
-				b.enter(1, true)
+				b.enter(one, true)
 			}
 			time.Sleep(breakerSlow)
 			b.refuses(t, false)
 			time.Sleep(breakerPause)
-			trial, ok := b.enter(1, false)
+			trial, ok := b.enter(one, false)
 			if !ok {
 				t.Fatal("no read is let through")
 			}

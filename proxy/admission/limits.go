@@ -1,12 +1,9 @@
-package proxy
+package admission
 
 import (
-	"hash/maphash"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,13 +29,13 @@ type inFlight struct {
 
 	mu   sync.Mutex
 	now  int
-	from map[netip.Prefix]*source // without trusted ones
+	from map[netip.Prefix]*Source // without trusted ones
 }
 
-var sourcePool = sync.Pool{New: func() any { return new(source) }}
+var sourcePool = sync.Pool{New: func() any { return new(Source) }}
 
-// A source is what calls of one source ([config.Limits.Source]) use at the same time.
-type source struct {
+// A Source is what calls of one source ([config.Limits.Source]) use at the same time.
+type Source struct {
 	name     netip.Prefix
 	requests int   // in progress; guarded by the mutex of inFlight
 	held     int64 // bytes of bodies; guarded by the mutex of memory
@@ -46,7 +43,7 @@ type source struct {
 
 // enter counts a request. If ok is true, the caller must call leave with the source at its end; it is nil without
 // limits of its own. If there are too many requests, the one whose body has been arriving for the longest time is cut.
-func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
+func (f *inFlight) enter(r *http.Request) (from *Source, ok bool) {
 	limits := f.limits.Load()
 	name, limited, err := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	if err != nil {
@@ -68,7 +65,7 @@ func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 		return nil, true
 	}
 	if from == nil {
-		from = sourcePool.Get().(*source)
+		from = sourcePool.Get().(*Source)
 		from.name = name // never while it is in use: it is read without the lock
 		f.from[name] = from
 	}
@@ -76,7 +73,7 @@ func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 	return from, true
 }
 
-func (f *inFlight) leave(from *source) {
+func (f *inFlight) leave(from *Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now--
@@ -113,21 +110,28 @@ type callCount struct {
 	rate     *rate.Limiter // nil without a rate
 }
 
-// A partnerCall is a call that partnerLimits have counted. The zero value is one that they have not.
-type partnerCall struct {
+// A PartnerCall is a call that partnerLimits have counted. The zero value is one that they have not.
+type PartnerCall struct {
 	*partnerCalls
-	foreign bool // see proof
+	foreign bool // see Proof
+}
+
+// An Over is a limit of a partner that a call would exceed: InFlight or Rate.
+type Over struct {
+	InFlight int
+	Rate     float64
+	After    time.Duration // when it can be sent again
 }
 
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
 // caller must call leave at the end of the call.
 func (p *partnerLimits) enter(
-	who partner.ID, from *source, limit config.PartnerLimit, now time.Time,
-) (call partnerCall, over *refusal) {
+	who partner.ID, from *Source, limit config.PartnerLimit, now time.Time,
+) (call PartnerCall, over *Over) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
 		return call, nil
 	}
-	id := maphash.String(seed, string(who))
+	id := hashOf(who)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls := p.partners[id]
@@ -136,40 +140,39 @@ func (p *partnerLimits) enter(
 		calls = &partnerCalls{id: id}
 		p.partners[id] = calls
 	}
-	call = partnerCall{calls, from != nil && p.proved.of(id, from).foreign()}
+	call = PartnerCall{calls, from != nil && p.proved.of(id, from).Foreign}
 	if call.foreign {
 		if over = p.check(&calls.other, half(limit), now); over != nil {
-			return partnerCall{}, over
+			return PartnerCall{}, over
 		}
 	}
 	if over = p.check(&calls.calls, limit, now); over != nil {
-		return partnerCall{}, over
+		return PartnerCall{}, over
 	}
 	call.count(1)
 	return call, nil
 }
 
 // check returns the refusal of one more call over a limit.
-func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *refusal {
-	var r *refusal
-	over, wait := "partner_in_flight", time.Second
-	if limit.InFlight > 0 && c.inFlight >= limit.InFlight {
-		r = tooMany.with("in_flight", limit.InFlight)
-	} else if wait = c.allow(limit, now); wait > 0 {
-		over, r = "partner_rate", tooMany.with("rate", limit.Rate)
-	} else {
-		return nil
+func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *Over {
+	over, label := &Over{InFlight: limit.InFlight, After: time.Second}, "partner_in_flight"
+	if limit.InFlight == 0 || c.inFlight < limit.InFlight {
+		if over, label = (&Over{Rate: limit.Rate, After: c.allow(limit, now)}), "partner_rate"; over.After == 0 {
+			return nil
+		}
 	}
-	p.refused.WithLabelValues(over).Inc()
-	r.after = wholeSeconds(wait)
-	return r
+	p.refused.WithLabelValues(label).Inc()
+	return over
 }
 
 func half(limit config.PartnerLimit) config.PartnerLimit {
 	return config.PartnerLimit{InFlight: (limit.InFlight + 1) / 2, Rate: limit.Rate / 2, Burst: (limit.Burst + 1) / 2}
 }
 
-func (c partnerCall) count(n int) {
+// Counted reports whether it was counted.
+func (c PartnerCall) Counted() bool { return c.partnerCalls != nil }
+
+func (c PartnerCall) count(n int) {
 	c.calls.inFlight += n
 	if c.foreign {
 		c.other.inFlight += n
@@ -177,7 +180,7 @@ func (c partnerCall) count(n int) {
 }
 
 // leave ends a call that enter has counted.
-func (p *partnerLimits) leave(call partnerCall) {
+func (p *partnerLimits) leave(call PartnerCall) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if call.count(-1); call.unused(time.Now()) {
@@ -221,25 +224,3 @@ func (p *partnerLimits) removeUnused(now time.Time) {
 	}
 	p.removeAt = max(1024, 2*len(p.partners))
 }
-
-// enterPartner counts the call for the limits of its partner, if requests of its operation name it.
-func (x *exchange) enterPartner(who partner.ID) error {
-	if x.route.anonymous {
-		return nil
-	}
-	call, over := x.gateway.partnerLimits.enter(who, x.from, x.state.config.Limits.Partner, time.Now())
-	if over != nil {
-		return over
-	}
-	x.in.partner = call
-	return nil
-}
-
-// wholeSeconds returns a time as a value of Retry-After: rounded up to seconds, at least 1.
-func wholeSeconds(d time.Duration) string {
-	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
-}
-
-// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
-// HTTP/1.1 package framing refuses such a request.
-func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
