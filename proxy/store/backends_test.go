@@ -53,11 +53,8 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 			}
 			return s.SetBackends(ctx, backendsOf(word), noon.Add(time.Minute))
 		}
-		for row := range rowsIn(t, "backends.txt") {
-			name, rest, _ := strings.Cut(row, "|")
-			before, rest, _ := strings.Cut(rest, "|")
-			then, result, _ := strings.Cut(rest, "|")
-			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
+		for _, row := range proxytest.Rows(t, "testdata/backends.txt") {
+			name, before, then, result := row[0], row[1], row[2], row[3]
 			must(t, s.Clear(ctx))
 			for _, word := range strings.Fields(before) {
 				if err := do(word); err != nil {
@@ -100,30 +97,6 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 // sameRefusal reports whether two errors are the same refusal of backends, or both nil.
 func sameRefusal(got, want error) bool {
 	return got == want || got != nil && want != nil && got.Error() == want.Error()
-}
-
-// Backends that did not change need no write, and do not wait for other replicas.
-func TestKnownBackendsAreNotWritten(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
-	asked := between("a", "b")
-	must(t, some.SetBackends(ctx, asked, noon))
-	must(t, none.SetBackends(ctx, store.Backends{Alone: "a"}, noon))
-	for s, do := range map[*store.Store]func() error{
-		some: func() error { return some.SetBackends(ctx, asked, noon) },
-		none: func() error { return none.SetBackends(ctx, store.Backends{Alone: "a"}, noon) },
-	} {
-		release := s.Hold()
-		defer release()
-		done := make(chan error, 1)
-		go func() { done <- do() }()
-		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting() > 0 }, nil)
-		if s.Waiting() > 0 {
-			t.Fatal("it waits to write")
-		}
-		must(t, <-done)
-	}
 }
 
 // SetBackends waits for backends and stages that another replica is storing.

@@ -3,7 +3,6 @@ package store_test
 import (
 	"crypto/sha256"
 	"database/sql"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -206,13 +205,6 @@ func ids[C store.Callback | store.Claimed](callbacks []C) []string {
 		}
 	}
 	return all
-}
-
-// rowsIn are the lines of a file of testdata that are no comments.
-func rowsIn(t testing.TB, file string) iter.Seq[string] {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(string(proxytest.ReadFile(t, "testdata/"+file))), "\n")
-	return slices.Values(slices.DeleteFunc(lines, func(line string) bool { return line[0] == '#' }))
 }
 
 // upper is an ID in upper case, which the store refuses.

@@ -15,11 +15,8 @@ import (
 // Every step from every state.
 func TestTransitions(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		i := 0
-		for row := range rowsIn(t, "transitions.txt") {
-			steps, want, _ := strings.Cut(row, ":")
-			i++
-			steps, bill := strings.TrimSpace(steps), fmt.Sprint("b", i)
+		for i, row := range proxytest.Rows(t, "testdata/transitions.txt") {
+			steps, want, bill := row[0], row[1], fmt.Sprint("b", i)
 			var creates []proxytest.Create
 			for step := range strings.SplitSeq(steps, ", ") {
 				bare := strings.TrimRight(step, "?!")
@@ -48,7 +45,7 @@ func TestTransitions(t *testing.T) {
 				}
 				equal(t, o, ownerOf(t, s, bill), steps+": what "+step+" returned")
 			}
-			equal(t, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want), steps)
+			equal(t, inWords(ownerOf(t, s, bill)), want, steps)
 		}
 	})
 }

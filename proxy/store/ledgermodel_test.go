@@ -55,8 +55,12 @@ func (l *ledgerModel) apply(t *rapid.T) {
 					ledger.Succeeded, ledger.Refused, ledger.Taken, ledger.NotSent, ledger.Unknown,
 				}).Draw(t, "outcome"),
 			},
-			ledger.Found{}, ledger.Denied{UnderWay: 20 * time.Second}, ledger.Assigned{}, ledger.EndMoved{Until: after("moved")},
-			ledger.WriteUnknown{Read: read, Next: after("read at")}, ledger.Claimed{For: time.Minute},
+			ledger.Found{},
+			ledger.Denied{UnderWay: 20 * time.Second},
+			ledger.Assigned{},
+			ledger.EndMoved{Until: after("moved")},
+			ledger.WriteUnknown{Read: read, Next: after("read at")},
+			ledger.Claimed{For: time.Minute},
 			ledger.ReadEnded{Claimed: is.Due, Next: func(_, now time.Time) time.Time { return now.Add(time.Minute) }},
 			ledger.Looked{
 				Read: read, Final: state == "D", Absent: state == "", Said: rapid.Bool().Draw(t, "said"), Shows: ledger.Shows{
@@ -103,16 +107,19 @@ func TestLedgerModel(t *testing.T) {
 			must(rt, s.Clear(l.ctx))
 			rt.Repeat(map[string]func(*rapid.T){
 				"apply": l.apply, "apply more": l.apply,
-				"wait": func(t *rapid.T) { l.now = l.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second) },
+				"wait": func(t *rapid.T) {
+					l.now = l.now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
+				},
 			})
 		})
 	})
 }
-// Creates of the same bills at two replicas succeed, are refused, get no answer or lose their process, while others are in
+
+// Creates of the same bills at replicas succeed, are refused, get no answer or lose their process, while others are in
 // progress. Those that may have taken effect count as if they had.
 func TestNoBillIsAtBothUpstreams(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
+		replicas := replicasOn(t, url, 3)
 		const bills, callers, each = 40, 16, 40
 		var mutex sync.Mutex
 		at := map[string]map[string]bool{} // by bill: the upstreams where it may be
@@ -120,7 +127,7 @@ func TestNoBillIsAtBothUpstreams(t *testing.T) {
 		for n := range callers {
 			calling.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(n), 5))
-				s := replicas[n%2]
+				s := replicas[n%3]
 				for range each {
 					bill := fmt.Sprint("b", random.IntN(bills))
 					c, err := proxytest.On(s).Own(t.Context(), partnerOne, bill, backends[random.IntN(2)], noon, time.Time{}, "")
