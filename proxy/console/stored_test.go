@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -114,18 +113,6 @@ func (s *stored) escaped(what, body string) {
 	lacks(s.t, body, "<script>", what)
 }
 
-// redirected sends a form that must be answered with a redirect.
-func (s *stored) redirected(target, form, to string) {
-	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, target, strings.NewReader(form))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-		s.t.Errorf("%s: %d to %q, want to %q\n%s", target, w.Code, w.Header().Get("Location"), to, w.Body)
-	}
-}
-
 // has checks that a page has these parts.
 func (s *stored) has(what, body string, parts ...string) {
 	s.t.Helper()
@@ -133,13 +120,5 @@ func (s *stored) has(what, body string, parts ...string) {
 		if !strings.Contains(body, part) {
 			s.t.Errorf("%s has no %q:\n%s", what, part, body)
 		}
-	}
-}
-
-// hasNot checks that a page does not have these parts.
-func (s *stored) hasNot(what, body string, parts ...string) {
-	s.t.Helper()
-	for _, part := range parts {
-		lacks(s.t, body, part, what)
 	}
 }
