@@ -179,7 +179,7 @@ func (d *rolloutDesk) make(words []string) (shown string) {
 
 // make makes a call of a script that is no request: "add KEY BILL STATE AGE" adds a callback, "unknown KEY BILL REQUEST" a write
 // with an unknown outcome, and "ended KEY BILL OPERATION STATUS unknown" a call; the bill hostile is a script. "again ID NEW" adds a
-// callback once more, with a third word as another of its bill; "answered N" are attempts that the partner answers without a success, "event ID" is one that
+// callback once more, with a third word as another one in that order; "answered N" are attempts that the partner answers without a success, "event ID" is one that
 // is sent to a chat, "missing BILL WHY" a callback that may be lost, and "reads STATE AMOUNT" what backends show. "state ID STATE"
 // expects the state of a callback, "gauges" counts as the gateway does from time to time, "down" ends the store, and "audit"
 // shows the audit log.
@@ -195,7 +195,7 @@ func (s *stored) make(words []string) (shown string) {
 		c, err := s.store.Get(s.t.Context(), words[1])
 		must(s.t, err)
 		if c.ID, c.Received = words[2], s.now; len(words) > 3 {
-			c.Digest = [32]byte{1}
+			c.Order, c.Digest = words[3], [32]byte{1}
 		}
 		works(s.t)(s.store.Accept(s.t.Context(), c, 25*time.Hour))
 	case "answered":
