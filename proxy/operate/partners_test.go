@@ -1,8 +1,6 @@
 package operate_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,37 +97,6 @@ func TestPartnersAreFiltered(t *testing.T) {
 		"partner=default": "partner cannot be default",
 	} {
 		d.denies(400, "GET", "/rollout/partners?"+query, says)
-	}
-}
-
-// Partners with a name come first, in the order of names, whatever page of them is asked for.
-func TestPartnersHavePages(t *testing.T) {
-	t.Parallel()
-	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
-	d := operatorInMemory(t, separate+names)
-	var rest []string
-	for i := range 45 {
-		key := fmt.Sprint("key", i)
-		d.seen(key, time.Hour)
-		if i < 3 || i > 5 {
-			rest = append(rest, hash(key)[:12])
-		}
-	}
-	slices.Sort(rest)
-	want := append([]string{hash("key4")[:12], hash("key3")[:12], hash("key5")[:12]}, rest...)
-	for _, limit := range []int{1, 4, 44, 45, 46} {
-		var got []string
-		for after := ""; len(got) <= 45; {
-			list := answers[operate.PartnerList](d, "GET", fmt.Sprintf("/rollout/partners?limit=%d%s", limit, after))
-			for _, row := range list.Partners {
-				got = append(got, row.Partner)
-			}
-			if list.Next == 0 {
-				break
-			}
-			after = fmt.Sprint("&after=", list.Next)
-		}
-		equal(t, got, want, limit)
 	}
 }
 
