@@ -109,13 +109,6 @@ func hostileAdmin(t *testing.T, status int) string {
 
 const hostileID = "cb_00112233445566778899aabbccddeeff"
 
-// hostileRun runs a command and returns its output.
-func hostileRun(t *testing.T, args ...string) (out, stderr string) {
-	var stdout, errors bytes.Buffer
-	run(t.Context(), args, system{in: strings.NewReader(""), out: &stdout, err: &errors, env: func(string) (string, bool) { return "", false }})
-	return stdout.String(), errors.String()
-}
-
 func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	const ref = "6e2b0f4cd1aa"
@@ -134,7 +127,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 			t.Parallel()
 			args := strings.Fields(command)
 			for _, admin := range []string{replies, refusals, failures} {
-				out, stderr := hostileRun(t, append(args, "--admin", admin)...)
+				_, out, stderr := runCommand(t, false, append(args, "--admin", admin)...)
 				equal(t, showsRaw(out+stderr), "", "a terminal would obey")
 				if out+stderr == "" {
 					t.Error("no output")

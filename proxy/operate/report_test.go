@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -95,7 +94,7 @@ func TestTableVersion(t *testing.T) {
 	t.Parallel()
 	versions := map[string]bool{}
 	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `forms: {legacy: {codes: {"9980": BILL_003}}}`} {
-		v := evidence.TableVersion(&config.Config{Table: compileTable(t, overlay)})
+		v := evidence.TableVersion(parse(t, overlaid(t, overlay)))
 		equal(t, len(v), 12, v)
 		versions[v] = true
 	}

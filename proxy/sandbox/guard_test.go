@@ -51,11 +51,13 @@ func (v arrival) of(h http.Handler) (status int, body string) {
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
 	plain := start(t)
-	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
+	handlers := map[string]http.Handler{
+		"open": plain.Control(), "guarded": start(t, sandbox.Options{ControlToken: "right"}).Control(),
+		"partner": start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}}).Control(),
+	}
 	for _, row := range proxytest.Rows(t, "testdata/rows/controlarrivals.txt") {
-		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
 		v := arrivalOf(row[2], row[3], row[4], row[6], `{"code":"ERROR"}`)
-		status, body := v.of(handler)
+		status, body := v.of(handlers[row[1]])
 		if fmt.Sprint(status) != row[5] || status != 200 && !strings.HasPrefix(body, `{"error":"`) {
 			t.Errorf("%s: %d %s, want %s", row[0], status, body, row[5])
 		}

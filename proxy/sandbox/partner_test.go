@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,19 +83,6 @@ func TestControlTokenIsOfOnePartner(t *testing.T) {
 		}
 	}
 	must(t, open(t, file, sandbox.Options{ControlToken: "operator"}).Close())
-}
-
-// Without the service's token a request on loopback may do everything, and a partner's token still limits it.
-func TestControlTokenOfAPartnerOnLoopback(t *testing.T) {
-	t.Parallel()
-	s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}})
-	for token, want := range map[string]int{"token-a": 403, "": 200, "other": 200} {
-		w := httptest.NewRecorder()
-		q := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8082/transactions/x", nil)
-		q.Header.Set("Authorization", "Bearer "+token)
-		s.Control().ServeHTTP(w, q)
-		equal(t, w.Code, want, token)
-	}
 }
 
 // A file of partners needs keys and control tokens that nobody else has.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -40,34 +39,6 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 	all, err := s.CountsIn(t.Context(), version, store.AllPartners.Of(partner))
 	must(t, err)
 	return all
-}
-
-// The counts of some partners are read without those of others, however many they are.
-func TestCountsOfSomePartners(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := proxytest.Open(t, url)
-		var ids []partner.ID
-		for i := range 130 {
-			who := fmt.Sprint("p", i)
-			add(t, s, noon, counted(who, "read", who), counted(who, "create", who))
-			if i%10 != 0 {
-				ids = append(ids, partner.Of(who))
-			}
-		}
-		all, err := s.CountsOf(t.Context(), "1", append(ids, partner.Of("nobody")))
-		must(t, err)
-		equal(t, len(all), 2*len(ids), "rows")
-		for _, c := range all {
-			if !slices.Contains(ids, c.Partner) || partner.Of(string(c.Data)) != c.Partner {
-				t.Errorf("%+v", c)
-			}
-		}
-		for version, of := range map[string][]partner.ID{"1": nil, "2": ids} {
-			if all, err := s.CountsOf(t.Context(), version, of); err != nil || len(all) != 0 {
-				t.Errorf("%s: %d, %v", version, len(all), err)
-			}
-		}
-	})
 }
 
 // If a merge fails, no counts of its batch are added, but those of earlier batches are. The caller learns how many, and can add the

@@ -58,20 +58,6 @@ func inWords(o proxytest.Owner) string {
 	return words
 }
 
-// Own returns a new row equal to the one that is read later, whatever the time and its zone.
-func TestOwnReturnsTheStoredRow(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		now := noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60))
-		for i, until := range []time.Time{{}, now, now.Add(time.Hour + time.Microsecond), now.Add(-time.Microsecond)} {
-			bill := fmt.Sprint("b", i)
-			for range 2 { // the second time it is not new
-				c := ownUntil(t, s, bill, "old", now, until)
-				equal(t, c.Owner, ownerOf(t, s, bill), "returned")
-			}
-		}
-	})
-}
-
 // A create and its callback address are stored in one transaction. A create that is not recorded leaves no address, and
 // neither does one whose bill is at another upstream.
 func TestCreateAndItsAddressAreOneTransaction(t *testing.T) {

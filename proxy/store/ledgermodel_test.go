@@ -98,8 +98,8 @@ func TestLedgerModel(t *testing.T) {
 		}
 		s := openSmall(t, url, 0)
 		rapid.Check(t, func(rt *rapid.T) {
-			l := &ledgerModel{ctx: t.Context(), s: s, now: noon, bills: map[string]ledger.Bill{}, env: ledger.Env{
-				Stamp:        func(at time.Time) time.Time { return at },
+			l := &ledgerModel{ctx: t.Context(), s: s, now: noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60)), bills: map[string]ledger.Bill{}, env: ledger.Env{
+				Stamp:        func(at time.Time) time.Time { return at.UTC().Truncate(time.Millisecond) },
 				EstimatedEnd: func(now time.Time) time.Time { return now.Add(365 * 24 * time.Hour) },
 				Name:         func(name string) string { return name },
 				Text:         func(text string) string { return text },

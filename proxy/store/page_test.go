@@ -74,19 +74,3 @@ func TestPagesAreTheList(t *testing.T) {
 		}
 	})
 }
-
-// The newest callbacks of a partner are on its first page, although the index does not have them in their order.
-func TestPageOfAPartnerBeginsWithItsNewest(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		const n = 30
-		for i := range n {
-			c := callback(fmt.Sprint("c", i), fmt.Sprintf("b%03d", (i*7)%n))
-			c.Received = noon.Add(time.Duration(i) * time.Second)
-			accept(t, s, c)
-		}
-		p, err := s.Page(t.Context(), store.Filter{PartnerPrefix: partnerOne, Limit: 2})
-		if err != nil || strings.Join(ids(p.Callbacks), " ") != "c29 c28" {
-			t.Errorf("%v, %v", ids(p.Callbacks), err)
-		}
-	})
-}
