@@ -227,7 +227,8 @@ func (s *stored) make(words []string) (shown string) {
 			return rollout.BackendBill{Upstream: upstream, Result: "has it", State: words[1], Amount: words[2] + hostile, Code: "0000"}, as
 		}
 	case "state":
-		equal(s.t, string(s.state(words[1])), words[2], words)
+		c, err := s.store.Get(s.t.Context(), words[1])
+		equal(s.t, string(c.State), words[2], words, err)
 	case "ended":
 		status, _ := strconv.Atoi(words[4])
 		s.Finished(&proxy.Finished{

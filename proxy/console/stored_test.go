@@ -90,13 +90,6 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 	return id
 }
 
-func (s *stored) state(id string) store.State {
-	s.t.Helper()
-	c, err := s.store.Get(s.t.Context(), id)
-	must(s.t, err)
-	return c.State
-}
-
 // page requests a page that must be there, and checks that it shows no script of a caller.
 func (s *stored) page(target string) string {
 	s.t.Helper()
@@ -104,21 +97,6 @@ func (s *stored) page(target string) string {
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: %d %s", target, status, body)
 	}
-	s.escaped(target, body)
+	lacks(s.t, body, "<script>", target)
 	return body
-}
-
-func (s *stored) escaped(what, body string) {
-	s.t.Helper()
-	lacks(s.t, body, "<script>", what)
-}
-
-// has checks that a page has these parts.
-func (s *stored) has(what, body string, parts ...string) {
-	s.t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(body, part) {
-			s.t.Errorf("%s has no %q:\n%s", what, part, body)
-		}
-	}
 }
