@@ -79,7 +79,8 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	gateway := serve(t, dir, nil, config(dir))
 	reached := func(when, ca string) {
 		t.Helper()
-		code, _, errs := runCommand(t, false, "store", "clock", "--admin", "https://"+gateway.operator, "--admin-ca", filepath.Join(ca, "ca.pem"))
+		code, _, errs := runCommand(t, false, "store", "clock", "--admin", "https://"+gateway.operator,
+			"--admin-ca", filepath.Join(ca, "ca.pem"))
 		equal(t, code, exitOK, when, errs)
 	}
 	reached("at the start", dir)

@@ -131,6 +131,8 @@ func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 func TestSingleSystemdSocketIsForPartners(t *testing.T) {
 	t.Parallel()
 	address, one := openSocket(t)
-	p := startWithEnv(t, []string{"LISTEN_FDNAMES=billbridge.socket"}, "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
+	const config = "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\n" +
+		"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n"
+	p := startWithEnv(t, []string{"LISTEN_FDNAMES=billbridge.socket"}, config, one)
 	works(t)(p.await("stdout", "partners on "+address+","))
 }

@@ -26,7 +26,7 @@ func TestShareOfTheNewBackend(t *testing.T) {
 	equal(t, operate.Traffic{}.Share(), -1)
 }
 
-// The verdict of a partner's row is about the next stage alone, and the reasons against it are those of the change itself.
+// The verdict of a partner's row is about the next stage alone, and the reasons against it are those of the change.
 func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 	t.Parallel()
 	for _, cells := range proxytest.Rows(t, "testdata/nextstages.txt") {

@@ -53,7 +53,9 @@ func TestControlIsGuarded(t *testing.T) {
 	plain := start(t)
 	handlers := map[string]http.Handler{
 		"open": plain.Control(), "guarded": start(t, sandbox.Options{ControlToken: "right"}).Control(),
-		"partner": start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}}).Control(),
+		"partner": start(t, sandbox.Options{
+			Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}},
+		}).Control(),
 	}
 	for _, row := range proxytest.Rows(t, "testdata/rows/controlarrivals.txt") {
 		v := arrivalOf(row[2], row[3], row[4], row[6], `{"code":"ERROR"}`)

@@ -16,10 +16,11 @@ import (
 	"billbridge/proxy/store"
 )
 
-// bench has callers call, each time with another number, on each engine, and reports how often and how many bytes of the database one
-// call needs, with indexes.
+// bench has callers call, each time with another number, on each engine, and reports how often and how many bytes of
+// the database one call needs, with indexes.
 func bench(b *testing.B, callers int, call func(s *store.Store, n int64) error) {
-	for engine, url := range map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres} {
+	urls := map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres}
+	for engine, url := range urls {
 		b.Run(engine, func(b *testing.B) {
 			s := open(b, url(b))
 			var begun atomic.Int64
@@ -40,7 +41,8 @@ func bench(b *testing.B, callers int, call func(s *store.Store, n int64) error) 
 			b.StopTimer()
 			question := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 			if engine == "postgres" {
-				question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables WHERE schemaname = current_schema()"
+				question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables " +
+					"WHERE schemaname = current_schema()"
 			}
 			answer, err := s.Ask(b.Context(), question)
 			must(b, err)
@@ -51,7 +53,8 @@ func bench(b *testing.B, callers int, call func(s *store.Store, n int64) error) 
 	}
 }
 
-// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the disk alone.
+// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the
+// disk alone.
 func BenchmarkAccept(b *testing.B) {
 	bench(b, 64, func(s *store.Store, number int64) error {
 		n := strconv.FormatInt(number, 10)

@@ -44,8 +44,8 @@ func (l *ledgerModel) apply(t *rapid.T) {
 	read := ledger.Reading{Finding: "a read", State: state, Amount: pick("amount", "", "100", "200"), By: "anna"}
 	e := ledger.Event{
 		Call: ledger.Call{
-			At: l.now, Operation: pick("operation", "bill.create", "bill.cancel"), Request: "r", Upstream: pick("backend", backends...),
-			Member: "m", Merchant: pick("merchant", "a", "a", "a", "b", ""),
+			At: l.now, Operation: pick("operation", "bill.create", "bill.cancel"), Request: "r",
+			Upstream: pick("backend", backends...), Member: "m", Merchant: pick("merchant", "a", "a", "a", "b", ""),
 		},
 		What: rapid.SampledFrom([]ledger.What{
 			ledger.CreateBegun{Token: fmt.Sprint(l.made), Amount: read.Amount, Until: after("ends")},
@@ -63,7 +63,8 @@ func (l *ledgerModel) apply(t *rapid.T) {
 			ledger.Claimed{For: time.Minute},
 			ledger.ReadEnded{Claimed: is.Due, Next: func(_, now time.Time) time.Time { return now.Add(time.Minute) }},
 			ledger.Looked{
-				Read: read, Final: state == "D", Absent: state == "", Said: rapid.Bool().Draw(t, "said"), Shows: ledger.Shows{
+				Read: read, Final: state == "D", Absent: state == "", Said: rapid.Bool().Draw(t, "said"),
+				Shows: ledger.Shows{
 					Means: state, Whole: true, Amount: read.Amount, Exact: map[string]string{"number": read.Amount},
 					Moves: ledger.Moves{"W": {"W", "F", "C", "D"}, "F": {"F", "C"}, "C": {"C"}, "D": {"D"}},
 				},
@@ -89,8 +90,8 @@ func (l *ledgerModel) apply(t *rapid.T) {
 	l.bills[known.ID], l.known = stored, append(l.known, stored)
 }
 
-// Whatever events come in whatever order, from gateways that know the bill, knew it once or do not know it, the store has what
-// the rules of package ledger make of it.
+// Whatever events come in whatever order, from gateways that know the bill, knew it once or do not know it, the store
+// has what the rules of package ledger make of it.
 func TestLedgerModel(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		if strings.HasPrefix(url, "sqlite") {
@@ -98,12 +99,14 @@ func TestLedgerModel(t *testing.T) {
 		}
 		s := openSmall(t, url, 0)
 		rapid.Check(t, func(rt *rapid.T) {
-			l := &ledgerModel{ctx: t.Context(), s: s, now: noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60)), bills: map[string]ledger.Bill{}, env: ledger.Env{
+			l := &ledgerModel{ctx: t.Context(), s: s, bills: map[string]ledger.Bill{}, env: ledger.Env{
 				Stamp:        func(at time.Time) time.Time { return at.UTC().Truncate(time.Millisecond) },
 				EstimatedEnd: func(now time.Time) time.Time { return now.Add(365 * 24 * time.Hour) },
 				Name:         func(name string) string { return name },
 				Text:         func(text string) string { return text },
 			}}
+			// It is stored in milliseconds and UTC.
+			l.now = noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60))
 			must(rt, s.Clear(l.ctx))
 			rt.Repeat(map[string]func(*rapid.T){
 				"apply": l.apply, "apply more": l.apply,

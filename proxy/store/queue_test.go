@@ -10,13 +10,14 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Many callbacks for one host do not delay those for others, and those of a partner, however many hosts it has, not those of another with
-// a host in common. Those that are under way count for both limits.
+// Many callbacks for one host do not delay those for others, and those of a partner, however many hosts it has, not
+// those of another with a host in common. Those that are under way count for both limits.
 func TestR31_OneDelaysNoOther(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		many := partner.Of("many")
 		for i := range 20 {
-			slow, shop := callback(fmt.Sprint("slow", i), fmt.Sprint("s", i)), callback(fmt.Sprint("many", i), fmt.Sprint("m", i))
+			slow := callback(fmt.Sprint("slow", i), fmt.Sprint("s", i))
+			shop := callback(fmt.Sprint("many", i), fmt.Sprint("m", i))
 			slow.Host, slow.Next = "slow.example.com", noon.Add(-time.Hour)
 			shop.Host, shop.Next, shop.Partner = fmt.Sprintf("shop-%d.example.com", i), noon.Add(-time.Hour), many
 			accept(t, s, slow, shop)
