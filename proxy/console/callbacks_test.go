@@ -32,9 +32,7 @@ func TestManyPartnersDoNotMakePagesLarge(t *testing.T) {
 	for page, says := range map[string]string{"/deliveries": "No callback matches", "/bills": ""} {
 		has(t, s.page(page+"?bill="+strings.Repeat("x", 50_000)), says, page)
 	}
-	for _, part := range []string{id, "Hana Clinic"} {
-		has(t, s.page("/deliveries?partner=hana+clinic"), part)
-	}
+	has(t, s.page("/deliveries?partner=hana+clinic"), id)
 }
 
 // Without callbacks there is nothing to decide.
