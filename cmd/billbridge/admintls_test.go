@@ -79,11 +79,9 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	gateway := serve(t, dir, nil, config(dir))
 	reached := func(when, ca string) {
 		t.Helper()
-		var out strings.Builder
-		args := []string{"store", "clock", "--admin", "https://" + gateway.operator, "--admin-ca", filepath.Join(ca, "ca.pem")}
-		if code := run(t.Context(), args, system{out: &out, err: &out, env: noEnvironment}); code != exitOK {
-			t.Fatalf("%s: exit code %d: %s", when, code, out.String())
-		}
+		code, _, errs := runCommand(t, false, "store", "clock", "--admin", "https://"+gateway.operator,
+			"--admin-ca", filepath.Join(ca, "ca.pem"))
+		equal(t, code, exitOK, when, errs)
 	}
 	reached("at the start", dir)
 	later := time.Now().Add(time.Minute)

@@ -133,7 +133,7 @@ func TestR42_EmptyValuesAreRefused(t *testing.T) {
 		harmless["partners."+hash+".name ${env:BILLBRIDGE_NOT_SET}"] = true
 		harmless["partners."+hash+".name ${file:empty}"] = true
 	}
-	file := filepath.Join(dir, "config.yaml")
+	file, seen := filepath.Join(dir, "config.yaml"), 0
 	var walk func(path string, n *yaml.Node)
 	walk = func(path string, n *yaml.Node) {
 		for i := 1; i < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
@@ -146,7 +146,9 @@ func TestR42_EmptyValuesAreRefused(t *testing.T) {
 			return
 		}
 		original := *n
-		for _, value := range []string{"", "${env:BILLBRIDGE_NOT_SET}", "${file:empty}"} {
+		seen++
+		// A variable and a file are read in one place, so one of them for each value is enough.
+		for _, value := range []string{"", []string{"${env:BILLBRIDGE_NOT_SET}", "${file:empty}"}[seen%2]} {
 			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
 			text, err := yaml.Dump(root)
 			must(t, err)
@@ -223,12 +225,9 @@ func TestCheckWarnsAboutALosslessStoreWithoutAStandby(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q, failover: lossless}\n", proxytest.Postgres(t))
 	proxytest.WriteFile(t, file, text)
-	var written bytes.Buffer
-	code := run(t.Context(), []string{"check", "--config", file}, system{out: &written, err: &written, env: noEnvironment})
-	out := written.String()
-	if code != exitOK || !strings.Contains(out, "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now") {
-		t.Errorf("%d %s", code, out)
-	}
+	code, out, errs := runCommand(t, false, "check", "--config", file)
+	equal(t, code, exitOK, out, errs)
+	has(t, out+errs, "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now")
 }
 
 // check says which servers the URL of PostgreSQL names and what is added to it, and warns that several of them alone do not protect from two

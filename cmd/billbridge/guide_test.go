@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,12 +18,9 @@ const (
 // printGuide returns what billbridge assets partner-guide prints.
 func printGuide(t *testing.T, args ...string) (page, warnings string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	args = append([]string{"assets", "partner-guide"}, args...)
-	if code := run(t.Context(), args, system{out: &out, err: &errs, env: noEnvironment}); code != exitOK {
-		t.Fatalf("%v: exit code %d\n%s", args, code, errs.String())
-	}
-	return out.String(), errs.String()
+	code, page, warnings := runCommand(t, false, append([]string{"assets", "partner-guide"}, args...)...)
+	equal(t, code, exitOK, args, warnings)
+	return page, warnings
 }
 
 // The pages for two partners of the demo are those of testdata, in both languages, and so are those where words without a pair are

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -331,23 +330,16 @@ func TestFullPipesHoldUpNeitherStartNorStop(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	fillPipe(t, writer)
-	folder := t.TempDir()
-	started, err := net.ListenPacket("unixgram", filepath.Join(folder, "notify"))
-	must(t, err)
-	defer func() { _ = started.Close() }()
+	folder, reports := t.TempDir(), newNotifySocket(t)
 	proxytest.WriteFile(t, filepath.Join(folder, "billbridge.yaml"), "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {new: {form: v2, url: http://127.0.0.1:9}}\n")
 	cmd := exec.Command("billbridge", "serve", "--config", "billbridge.yaml")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, writer, writer
-	cmd.Env = append(os.Environ(), noRaceSleep, "NOTIFY_SOCKET="+filepath.Join(folder, "notify"))
+	cmd.Env = append(os.Environ(), noRaceSleep, "NOTIFY_SOCKET="+reports.path)
 	must(t, cmd.Start())
 	_ = writer.Close()
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
-	must(t, started.SetReadDeadline(time.Now().Add(patience)))
-	report := make([]byte, 100)
-	n, _, err := started.ReadFrom(report)
-	must(t, err)
-	equal(t, string(report[:n]), "READY=1")
+	reports.want("READY=1")
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	must(t, cmd.Wait())
 }

@@ -64,7 +64,7 @@ func TestLostCallbacks(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	const rate, key = frequentReadsRate, "k-one"
-	n, kills := proxytest.Size(300, 10_000), proxytest.Size(1, 6)
+	n, kills := proxytest.Size(120, 10_000), proxytest.Size(1, 6)
 	p, b := newToldPartner(t), newCluster(t)
 	client := b.client(t)
 	service := sandbox.New(sandbox.Options{

@@ -109,13 +109,6 @@ func hostileAdmin(t *testing.T, status int) string {
 
 const hostileID = "cb_00112233445566778899aabbccddeeff"
 
-// hostileRun runs a command and returns its output.
-func hostileRun(t *testing.T, in string, args ...string) (out, stderr string) {
-	var stdout, errors bytes.Buffer
-	run(t.Context(), args, system{in: strings.NewReader(in), out: &stdout, err: &errors, env: func(string) (string, bool) { return "", false }})
-	return stdout.String(), errors.String()
-}
-
 func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	const ref = "6e2b0f4cd1aa"
@@ -134,7 +127,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 			t.Parallel()
 			args := strings.Fields(command)
 			for _, admin := range []string{replies, refusals, failures} {
-				out, stderr := hostileRun(t, "", append(args, "--admin", admin)...)
+				_, out, stderr := runCommand(t, false, append(args, "--admin", admin)...)
 				equal(t, showsRaw(out+stderr), "", "a terminal would obey")
 				if out+stderr == "" {
 					t.Error("no output")
@@ -149,54 +142,6 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 					}
 				}
 			}
-		})
-	}
-}
-
-// Each of these commands prints a value of its input or of its arguments.
-func TestInputOutputShowsNoControlCharacters(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		proxytest.WriteFile(t, path, text)
-		return path
-	}
-	quotedHostile, err := json.Marshal(hostile)
-	must(t, err)
-	inJSON := string(quotedHostile)
-	raw := strings.Map(func(r rune) rune { // what JSON allows without an escape
-		if r < ' ' || r == utf8.RuneError {
-			return -1
-		}
-		return r
-	}, hostile)
-	translate := []string{"translate", "--operation", "bill.create", "--from", "legacy", "--to", "v2", "--message"}
-	for name, c := range map[string]struct {
-		in   string
-		args []string
-	}{
-		"unknown name":        {`{"apikey":"k",` + inJSON + `:1}`, append(translate, "request")},
-		"reply":               {`{"code":"0000","message":1,"data":{` + inJSON + `:1,"apiKey":{"` + raw + `":1}}}`, []string{"translate", "--operation", "bill.create", "--from", "v2", "--to", "legacy", "--message", "reply"}},
-		"request file":        {`{}`, append(translate, "reply", "--request", file(raw, `{"`+raw+`":`))},
-		"hash":                {`{"bill":{"bill_id":` + inJSON + `,"price":"1","hash":` + inJSON + `}}`, []string{"hash", "--operation", "bill.create", "--form", "legacy"}},
-		"argument":            {"", []string{"callbacks", "show", hostile}},
-		"flag":                {"", []string{"--" + hostile}},
-		"name of a file":      {"", []string{"check", "--config", hostile}},
-		"key of the config":   {"", []string{"check", "--config", file("key.yaml", inJSON+": 1\n")}},
-		"address of an admin": {"", []string{"rollout", "status", "--admin", hostile}},
-		"overlay":             {"", []string{"map", "--overlay", file("overlay.yaml", "codes: {open: ["+inJSON+", "+inJSON+"]}\n")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			out, stderr := hostileRun(t, c.in, c.args...)
-			if c.args[0] == "translate" {
-				out = "" // a document, byte for byte
-			}
-			if out+stderr == "" {
-				t.Error("no output")
-			}
-			equal(t, showsRaw(out+stderr), "", "a terminal would obey")
 		})
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -51,11 +53,14 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[processes{}] = map[string]*process{}
-			env.Vars = append(env.Vars, noRaceSleep)
+			env.Vars = append(env.Vars, noRaceSleep, "SHORT_WAIT="+shortWait)
 			return nil
 		},
 	})
 }
+
+// shortWait is a line for configs of scripts: see [proxytest.Tuned].
+var shortWait = proxytest.Tuned(func(c *config.Config) { c.Store.Wait = time.Second })
 
 // noRaceSleep disables the pause of a second with which programs with the race detector exit.
 const noRaceSleep = "GORACE=atexit_sleep_ms=0"

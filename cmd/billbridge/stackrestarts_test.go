@@ -57,7 +57,7 @@ func (s *stackTrial) restarts(t *testing.T) {
 
 func (s *stackTrial) startOnSocket(t *testing.T, address string, socket *os.File) *process {
 	t.Helper()
-	p := startWithSockets(t, "listen", s.config("192.0.2.1:1", "127.0.0.1:0"), socket)
+	p := startWithEnv(t, []string{"LISTEN_FDNAMES=listen"}, s.config("192.0.2.1:1", "127.0.0.1:0"), socket)
 	works(t)(p.await("stdout", "partners on "+address+","))
 	return p
 }

@@ -19,13 +19,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// startWithSockets starts a gateway with sockets, as systemd does.
-func startWithSockets(t *testing.T, name, config string, sockets ...*os.File) *process {
-	t.Helper()
-	return startWithEnv(t, []string{"LISTEN_FDNAMES=" + name}, config, sockets...)
-}
-
-// startWithEnv also sets variables.
+// startWithEnv starts a gateway with sockets and variables, as systemd does.
 func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
@@ -62,7 +56,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	address, handed := openSocket(t)
 	const restarts, callers, callsBetween = 3, 8, 100
 	start := func() *process {
-		p := startWithSockets(t, "listen", config, handed)
+		p := startWithEnv(t, []string{"LISTEN_FDNAMES=listen"}, config, handed)
 		if _, err := p.await("stdout", "partners on "+address+","); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +121,7 @@ func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 		"listen:listen":   `systemd passed 2 sockets named "listen"`,
 		"admin:callbacks": "systemd passed a socket named callbacks, but the config has no callbacks.listen",
 	} {
-		p := startWithSockets(t, name, config, one, two)
+		p := startWithEnv(t, []string{"LISTEN_FDNAMES=" + name}, config, one, two)
 		p.ends(t, exitError)
 		has(t, p.all("stderr"), want, name)
 	}
@@ -137,6 +131,8 @@ func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 func TestSingleSystemdSocketIsForPartners(t *testing.T) {
 	t.Parallel()
 	address, one := openSocket(t)
-	p := startWithSockets(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
+	const config = "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\n" +
+		"upstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n"
+	p := startWithEnv(t, []string{"LISTEN_FDNAMES=billbridge.socket"}, config, one)
 	works(t)(p.await("stdout", "partners on "+address+","))
 }

@@ -42,7 +42,7 @@ func TestLinesOverTheLimitAreSkipped(t *testing.T) {
 			t.Parallel()
 			var out, stderr bytes.Buffer
 			code := run(t.Context(), []string{"translate", "--operation", "bill.read", "--message", "request", "--from", "legacy", "--to", "v2", "--lines"},
-				system{in: test.in, out: &out, err: &stderr, env: func(string) (string, bool) { return "", false }})
+				system{in: test.in, out: &out, err: &stderr, env: noEnvironment})
 			if out.String() != test.out || stderr.String() != test.stderr || code != test.code {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, out.String(), stderr.String())
 			}
@@ -59,7 +59,7 @@ func TestMemoryOfALineOverTheLimit(t *testing.T) { // not parallel: it counts th
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		code := run(t.Context(), []string{"translate", "--operation", "bill.read", "--message", "request", "--from", "legacy", "--to", "v2", "--lines"},
-			system{in: line, out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }})
+			system{in: line, out: io.Discard, err: io.Discard, env: noEnvironment})
 		runtime.ReadMemStats(&after)
 		equal(t, code, exitError, "exit code")
 		return after.TotalAlloc - before.TotalAlloc

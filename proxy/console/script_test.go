@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -15,10 +16,12 @@ import (
 
 	"billbridge/proxy"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
 
@@ -175,7 +178,10 @@ func (d *rolloutDesk) make(words []string) (shown string) {
 }
 
 // make makes a call of a script that is no request: "add KEY BILL STATE AGE" adds a callback, "unknown KEY BILL REQUEST" a write
-// with an unknown outcome, and "ended KEY BILL OPERATION STATUS unknown" a call; the bill hostile is a script. "state ID STATE"
+// with an unknown outcome, and "ended KEY BILL OPERATION STATUS unknown" a call; the bill hostile is a script. "again ID
+// NEW" adds a callback once more, with a third word as another one in that order; "answered N" are attempts that the partner
+// answers without a success, "event ID" is one that is sent to a chat, "missing BILL WHY" a callback that may be lost,
+// and "reads STATE AMOUNT" what backends show. "state ID STATE"
 // expects the state of a callback, "gauges" counts as the gateway does from time to time, "down" ends the store, and "audit"
 // shows the audit log.
 func (s *stored) make(words []string) (shown string) {
@@ -186,8 +192,53 @@ func (s *stored) make(words []string) (shown string) {
 		s.add(words[1], strings.ReplaceAll(words[2], "hostile", hostile), store.State(words[3]), age)
 	case "unknown":
 		s.unknown(words[1], strings.ReplaceAll(words[2], "hostile", hostile), words[3])
+	case "again":
+		c, err := s.store.Get(s.t.Context(), words[1])
+		must(s.t, err)
+		if c.ID, c.Received = words[2], s.now; len(words) > 3 {
+			c.Order, c.Digest = words[3], [32]byte{1}
+		}
+		works(s.t)(s.store.Accept(s.t.Context(), c, 25*time.Hour))
+	case "answered":
+		n, _ := strconv.Atoi(words[1])
+		for range n {
+			claimed, err := s.store.Claim(s.t.Context(), s.now, time.Minute, 1, 1, 1, nil)
+			must(s.t, err)
+			works(s.t)(s.store.Finish(s.t.Context(), claimed[0], store.Result{
+				At: s.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: s.now,
+			}))
+		}
+	case "event":
+		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{
+			ID: words[1], Upstream: config.NotifyUpstream, Form: config.Slack,
+			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Once: true, Received: s.now,
+		}, time.Hour))
+	case "missing":
+		a := store.Address{
+			ID: words[1], Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"),
+			Bill: strings.ReplaceAll(words[1], "hostile", hostile), Form: "v2", URL: "http://127.0.0.1:1/",
+			Created: s.now, Look: s.now,
+		}
+		must(s.t, s.store.Prove(s.t.Context(), a.Partner))
+		works(s.t)(s.store.Bind(s.t.Context(), a))
+		r, err := s.store.ClaimRead(s.t.Context(), a.Partner, store.Due{Looks: s.now}, s.now)
+		must(s.t, err)
+		l := r.Looks[0]
+		l.Shown, l.Since, l.Missing = "paid", s.now, s.now
+		l.Why = strings.ReplaceAll(strings.Join(words[2:], ""), "hostile", hostile)
+		must(s.t, s.store.EndLook(s.t.Context(), l, time.Time{}))
+	case "reads":
+		s.operator.ReadBill = func(
+			_ context.Context, upstream string, as rollout.Credentials, _ string,
+		) (rollout.BackendBill, rollout.Credentials) {
+			as.Key = "one"
+			return rollout.BackendBill{
+				Upstream: upstream, Result: "has it", State: words[1], Amount: words[2] + hostile, Code: "0000",
+			}, as
+		}
 	case "state":
-		equal(s.t, string(s.state(words[1])), words[2], words)
+		c, err := s.store.Get(s.t.Context(), words[1])
+		equal(s.t, string(c.State), words[2], words, err)
 	case "ended":
 		status, _ := strconv.Atoi(words[4])
 		s.Finished(&proxy.Finished{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -91,13 +90,6 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 	return id
 }
 
-func (s *stored) state(id string) store.State {
-	s.t.Helper()
-	c, err := s.store.Get(s.t.Context(), id)
-	must(s.t, err)
-	return c.State
-}
-
 // page requests a page that must be there, and checks that it shows no script of a caller.
 func (s *stored) page(target string) string {
 	s.t.Helper()
@@ -105,41 +97,6 @@ func (s *stored) page(target string) string {
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: %d %s", target, status, body)
 	}
-	s.escaped(target, body)
+	lacks(s.t, body, "<script>", target)
 	return body
-}
-
-func (s *stored) escaped(what, body string) {
-	s.t.Helper()
-	lacks(s.t, body, "<script>", what)
-}
-
-// redirected sends a form that must be answered with a redirect.
-func (s *stored) redirected(target, form, to string) {
-	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, target, strings.NewReader(form))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-		s.t.Errorf("%s: %d to %q, want to %q\n%s", target, w.Code, w.Header().Get("Location"), to, w.Body)
-	}
-}
-
-// has checks that a page has these parts.
-func (s *stored) has(what, body string, parts ...string) {
-	s.t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(body, part) {
-			s.t.Errorf("%s has no %q:\n%s", what, part, body)
-		}
-	}
-}
-
-// hasNot checks that a page does not have these parts.
-func (s *stored) hasNot(what, body string, parts ...string) {
-	s.t.Helper()
-	for _, part := range parts {
-		lacks(s.t, body, part, what)
-	}
 }

@@ -11,19 +11,23 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
-// What an operator sees and decides, and what waves do, as the files of testdata/decisions have it. Besides calls of the operator there are
-// "config", which begins anew with more in the section rollout and, after a |, with more sections, and "without-store"; "seen k 1h",
-// "owns k legacy 1 2 3" and "creates k", with where the create went, why, and which backends were asked before; "created k old 3",
-// "ends k OPERATION BACKEND N END", "compares k N CLASS DIFFERENCES" and "counts", whose words are those of counted; "later 1h" and "later +1h",
-// "flush", "log", "text", which is a report, and "other", a call to another replica, which has not read the changes.
+// What an operator sees and decides, and what waves do, as the files of testdata/decisions have it. Besides calls of
+// the operator there are "config", which begins anew with more in the section rollout and, after a |, with more
+// sections, and "without-store"; "seen k 1h", "owns k legacy 1 2 3" and "creates k", with where the create went,
+// why, and which backends were asked before; "created k old 3", "ends k OPERATION BACKEND N END", "compares k N
+// CLASS DIFFERENCES" and "counts", whose words are those of counted; "later 1h" and "later +1h", "flush", "log",
+// "text", which is a report, and "other", a call to another replica, which has not read the changes.
 //
-// "wave MORE | k l" starts the wave autumn of partners, whose steps "after 1m" makes; "stages k l" shows where they are, "fails k" gives a partner a
-// FAIL, "breaker fresh" opens a breaker, and there is "fail-over". <k> is the ID of partner k, <k:12> its first digits.
+// "wave MORE | k l" starts the wave autumn of partners, whose steps "after 1m" makes; "stages k l" shows where they
+// are, "fails k" gives a partner a FAIL, "breaker fresh" opens a breaker, and there is "fail-over". "breaks k" makes
+// counts of k unreadable, with a second word marked ones; "down" ends the store, and "record ACTION k" writes into
+// the audit log. <k> is the ID of partner k, <k:12> its first digits.
 func TestOperatorDecisions(t *testing.T) {
 	t.Parallel()
 	for name, engines := range map[string][]string{"decisions": {"memory"}, "waves": {"memory", "postgres"}} {
@@ -38,7 +42,9 @@ func TestOperatorDecisions(t *testing.T) {
 func decisions(t *testing.T, url func(testing.TB) string) func(line string) []string {
 	ctx := t.Context()
 	begin := func(more string) *testWave {
-		return &testWave{testOperator: newTestOperator(t, proxytest.Open(t, url(t)), more)}
+		d := newTestOperator(t, proxytest.Open(t, url(t)), more)
+		d.Version = "billbridge 1.2.3"
+		return &testWave{testOperator: d}
 	}
 	d := begin(separate)
 	other, logged := newTestOperator(t, d.store, separate), 0
@@ -76,6 +82,14 @@ func decisions(t *testing.T, url func(testing.TB) string) func(line string) []st
 			d.open = rest
 		case "fail-over":
 			must(t, d.store.Change(ctx, store.Change{Action: store.Restored, By: store.ByFailOver, At: d.Now()}))
+		case "breaks":
+			d.breaks(words[0], words[1] != "")
+		case "record":
+			must(t, d.Record(store.Change{
+				Action: store.Action(words[0]), By: "ben", Partner: partner.Of(words[1]), Subject: "B1",
+			}))
+		case "down":
+			must(t, d.store.Close())
 		case "flush":
 			must(t, d.Router.Counts().Flush(ctx))
 		case "created":
@@ -132,7 +146,7 @@ func decisions(t *testing.T, url func(testing.TB) string) func(line string) []st
 var backends = map[string]evidence.Backend{"old": evidence.Old, "new": evidence.New}
 
 // noise is the version of the table.
-var noise = regexp.MustCompile(`[0-9a-f]{12}(, counted since)`)
+var noise = regexp.MustCompile(`[0-9a-f]{12}(, counted since|","since":)`)
 
 // span reads a duration, which may be a number of days.
 func span(t *testing.T, text string) time.Duration {

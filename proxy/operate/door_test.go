@@ -2,11 +2,8 @@ package operate_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,34 +78,5 @@ func TestRefusalInJSON(t *testing.T) {
 	if err != nil || w.Code != 409 || refused.Text != "Not changed." || rollout.JoinKinds(rollout.KindsOf(refused.Reasons)) != "settling,verdict" ||
 		!strings.HasPrefix(refused.Reasons[0].Text.String(), "no call of the partner was seen yet") {
 		t.Errorf("%d %s %v", w.Code, w.Body, err)
-	}
-}
-
-// The audit log has pages in both orders: after the revision of an entry come those that follow it.
-func TestAuditHasPages(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, shared)
-	for _, key := range []string{"k", "other", "k"} {
-		d.later.Add(int64(time.Second))
-		d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))
-	}
-	all := answers[[]operate.Change](d, "GET", "/audit")
-	for _, order := range []string{"false", "true"} {
-		var paged []operate.Change
-		for after := ""; ; {
-			log := answers[[]operate.Change](d, "GET", "/audit?limit=2&oldest_first="+order+after)
-			if paged = append(paged, log...); len(log) < 2 {
-				break
-			}
-			after = fmt.Sprint("&after=", log[1].Revision)
-		}
-		if diff := cmp.Diff(all, paged); diff != "" || len(all) != 4 { // with the begin
-			t.Errorf("oldest first: %s: %d entries, -whole +paged\n%s", order, len(all), diff)
-		}
-		slices.Reverse(all)
-	}
-	since := answers[[]operate.Change](d, "GET", "/audit?oldest_first=true&since="+url.QueryEscape(all[1].At.Format(time.RFC3339Nano)))
-	if len(since) != 2 || since[0].Revision != all[1].Revision {
-		t.Errorf("since %s: %+v", all[1].At, since)
 	}
 }

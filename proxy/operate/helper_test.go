@@ -2,12 +2,9 @@ package operate_test
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 const someone = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"
@@ -25,16 +22,4 @@ func add(t *evidence.Counts, n int, class evidence.Class, differences ...evidenc
 			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
 		})
 	}
-}
-
-// compileTable is the billing table with overlays.
-func compileTable(t testing.TB, overlays ...string) *translate.Table {
-	t.Helper()
-	var files []translate.File
-	for i, text := range overlays {
-		files = append(files, translate.File{Name: fmt.Sprint("overlay-", i), Data: []byte(text)})
-	}
-	table, err := translate.Compile(32, billing.Table(), files...)
-	must(t, err)
-	return table
 }

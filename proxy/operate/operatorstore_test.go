@@ -14,21 +14,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-// While the store is unreachable, calls report this and change nothing.
-func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
-	t.Parallel()
-	s := proxytest.Open(t, "memory:")
-	d := newTestOperator(t, s, separate)
-	must(t, s.Close())
-	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=<k:12>", "POST /rollout/stage?by=a&stage=old&partner=default"} {
-		method, path, _ := strings.Cut(target, " ")
-		d.denies(500, method, path, "store: closed")
-	}
-	if d.logs.Len() > 0 {
-		t.Errorf("%s", &d.logs)
-	}
-}
-
 // While one call counts bills, the next one waits for its turn or until its context ends.
 func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()

@@ -1,14 +1,13 @@
 package operate_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -27,32 +26,10 @@ func TestShareOfTheNewBackend(t *testing.T) {
 	equal(t, operate.Traffic{}.Share(), -1)
 }
 
-// The verdict of a row is about the next stage alone. Each row below has the stage, what was counted in words of counted, the verdict for the
-// next stage, and the kinds of the reasons against it, which are those of the change itself.
+// The verdict of a partner's row is about the next stage alone, and the reasons against it are those of the change.
 func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 	t.Parallel()
-	for row := range strings.Lines(strings.TrimSpace(`
-		separate | old               |                    | canary 10 % |              |
-		separate | old               | wrong              | canary 10 % | FAIL         | verdict
-		shared   | old               | same:100           | shadow     |              |
-		shared   | shadow            | same:100           | canary 10 % | PASS         |
-		shared   | shadow            | same:99            | canary 10 % | INCONCLUSIVE | verdict
-		shared   | shadow            |                    | canary 10 % | INCONCLUSIVE | verdict
-		shared   | canary&percent=10 | same:100           | canary 25 % |              |
-		shared   | canary&percent=10 | same:100 fine:3    | canary 25 % |              |
-		shared   | canary&percent=10 | same:100 absent-bill | canary 25 % | INCONCLUSIVE |
-		shared   | canary&percent=10 | same:100 wrong     | canary 25 % | FAIL         | verdict
-		shared   | canary&percent=25 | proved             | canary 50 % | PASS         |
-		shared   | canary&percent=50 | same:100           | new        | INCONCLUSIVE | verdict
-		shared   | canary&percent=50 | proved             | new        | PASS         |
-		shared   | canary&percent=50 | proved not-cancelled:1 | new    | INCONCLUSIVE | verdict
-		shared   | new               | proved             | drained    | PASS         |
-		shared   | drained           | proved             |            |              |
-	`)) {
-		cells := strings.Split(row, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+	for _, cells := range proxytest.Rows(t, "testdata/nextstages.txt") {
 		t.Run(strings.Join(cells[:3], " "), func(t *testing.T) {
 			t.Parallel()
 			d := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+cells[0], 1))
@@ -120,37 +97,6 @@ func TestPartnersAreFiltered(t *testing.T) {
 		"partner=default": "partner cannot be default",
 	} {
 		d.denies(400, "GET", "/rollout/partners?"+query, says)
-	}
-}
-
-// Partners with a name come first, in the order of names, whatever page of them is asked for.
-func TestPartnersHavePages(t *testing.T) {
-	t.Parallel()
-	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
-	d := operatorInMemory(t, separate+names)
-	var rest []string
-	for i := range 45 {
-		key := fmt.Sprint("key", i)
-		d.seen(key, time.Hour)
-		if i < 3 || i > 5 {
-			rest = append(rest, hash(key)[:12])
-		}
-	}
-	slices.Sort(rest)
-	want := append([]string{hash("key4")[:12], hash("key3")[:12], hash("key5")[:12]}, rest...)
-	for _, limit := range []int{1, 4, 44, 45, 46} {
-		var got []string
-		for after := ""; len(got) <= 45; {
-			list := answers[operate.PartnerList](d, "GET", fmt.Sprintf("/rollout/partners?limit=%d%s", limit, after))
-			for _, row := range list.Partners {
-				got = append(got, row.Partner)
-			}
-			if list.Next == 0 {
-				break
-			}
-			after = fmt.Sprint("&after=", list.Next)
-		}
-		equal(t, got, want, limit)
 	}
 }
 

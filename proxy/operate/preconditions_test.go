@@ -32,55 +32,7 @@ func (d *testOperator) ends(key, operation string, backend evidence.Backend, n i
 
 var fine = evidence.End{Code: "0000", Succeeded: true}
 
-// laterStages are changes of the stage of a partner: what bills is in the config, the two stages, and what was counted, in words
-// of counted. The line below a row is the reason against it.
-const laterStages = `
-old to shadow                          | shared               | old shadow                          |
-old to canary                          | separate             | old canary&percent=5                |
-where all was absent                   | separate             | old canary&percent=5                | absent:500
-after a FAIL                           | separate             | old canary&percent=5                | wrong
-  bill.read by shadow is FAIL, differs: apprPrice (money) in 1
-after a FAIL of canary's bills         | separate             | old canary&percent=5                | wrong-bill
-  bill.create by read back is FAIL, differs: apprPrice (money) in 1
-after a FAIL of its calls              | separate             | old canary&percent=5                | errors:200
-  bill.create by calls is FAIL, significantly more often: ERROR 200 of 200, at the old backend 0 of 200
-after a few calls                      | separate             | old canary&percent=5                | fine:3
-of the same bills                      | shared               | old canary&percent=5                |
-  no read was compared yet in stage shadow
-shadow to canary                       | shared               | shadow canary&percent=5             |
-  no read was compared yet in stage shadow
-old to canary of none                  | separate             | old canary&percent=0                |
-canary of none to canary of all        | shared               | canary&percent=0 canary&percent=100 |
-  no read was compared yet in stage shadow
-where all is there                     | shared               | shadow canary&percent=5             | same:100
-too few                                | shared               | shadow canary&percent=5             | same:99
-  bill.read by shadow is INCONCLUSIVE, comparisons: 99, at least 100 are needed
-where nothing was there                | shared               | shadow canary&percent=5             | absent:500
-  bill.read by shadow is INCONCLUSIVE, comparisons: 0, at least 100 are needed
-shadow to new                          | shared               | shadow new                          | same:100
-  no bill was created at the new backend by canary and read back yet
-old to drained                         | separate             | old drained                         |
-  no bill was created at the new backend by canary and read back yet
-canary to new                          | separate             | canary&percent=100 new              | proved
-canary to new of few                   | separate             | canary&percent=100 new              |
-  no bill was created at the new backend by canary and read back yet
-a rare operation                       | separate             | canary&percent=50 new               | proved cancelled:3
-a rare operation with its own code     | separate             | canary&percent=50 new               | proved not-cancelled:1
-  bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1, at the old backend 0 of 0
-canary to new, after a FAIL            | separate             | canary&percent=50 new               | proved wrong
-  bill.read by shadow is FAIL
-canary raised                          | separate             | canary&percent=10 canary&percent=50 |
-canary raised after a FAIL             | separate             | canary&percent=10 canary&percent=50 | wrong
-  bill.read by shadow is FAIL
-canary raised, a bill no read shows    | separate             | canary&percent=10 canary&percent=50 | absent-bill
-canary lowered after a FAIL            | separate             | canary&percent=50 canary&percent=10 | wrong
-new to old after a FAIL                | separate             | new old                             | wrong
-new to drained                         | separate             | new drained                         |
-  no bill was created at the new backend by canary
-somebody else's FAIL                   | separate             | canary&percent=50 new               | proved else-other:100
-`
-
-// counted adds the counts of a word of laterStages.
+// counted adds the counts of a word of testdata/laterstages.txt.
 func (d *testOperator) counted(word string) {
 	d.t.Helper()
 	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
@@ -130,11 +82,7 @@ func (d *testOperator) counted(word string) {
 // A later stage needs a PASS, or force.
 func TestLaterStagesNeedAPass(t *testing.T) {
 	t.Parallel()
-	for row := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(laterStages, "\n  ", "|"))) {
-		cells := strings.Split(row+"|", "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+	for _, cells := range proxytest.Rows(t, "testdata/laterstages.txt") {
 		stages, against := strings.Fields(cells[2]), cells[4]
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(cells[0]+"/"+of[:7], func(t *testing.T) {

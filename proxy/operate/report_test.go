@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -90,44 +89,12 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// A report has the decisions about its partners and about all, which program made it, and both backends.
-func TestReportHasDecisions(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	d.Version = "billbridge 1.2.3"
-	for _, target := range []string{"stage?stage=old&partner=<k>", "stage?stage=old&partner=<other>", "stage?stage=old&partner=default", "stop?", "reset?partner=<k>"} {
-		d.change("/rollout/" + target + "&by=anna")
-	}
-	must(t, d.Record(store.Change{Action: store.SignedIn, By: "ben"}))
-	must(t, d.Record(store.Change{Action: store.OutcomeDismissed, By: "ben", Partner: partner.Of("k"), Subject: "B1"}))
-	for query, want := range map[string]string{
-		"":            "begin , stage <k:12>, stage <other:12>, stage default, stop , reset <k:12>, dismiss <k:12>",
-		"partner=<k>": "begin , stage <k:12>, stage default, stop , reset <k:12>, dismiss <k:12>",
-	} {
-		r := answers[operate.Report](d, "GET", "/rollout/report?"+query)
-		var got []string
-		for _, c := range r.Decisions {
-			got = append(got, c.Action+" "+c.Partner)
-		}
-		if strings.Join(got, ", ") != filled(want) || r.Version != "billbridge 1.2.3" {
-			t.Errorf("%s: version %q, decisions %q", query, r.Version, got)
-		}
-		if len(r.Backends) != 2 || r.Backends[evidence.Old].Name != "legacy" || r.Backends[evidence.New].Name != "fresh" || r.Backends[evidence.New].URL != d.Config().Upstreams.Find("fresh").Address.String() {
-			t.Errorf("%s: %+v", query, r.Backends)
-		}
-	}
-	d = newTestOperator(t, nil, "rollout: {old: legacy, new: fresh, bills: shared}\n")
-	if r := d.ask("GET", "/rollout/report"); !strings.Contains(r.Body.String(), `"decisions":[]`) {
-		t.Errorf("without a store: %d %s", r.Code, r.Body)
-	}
-}
-
 // An overlay that changes the text of the table changes its version.
 func TestTableVersion(t *testing.T) {
 	t.Parallel()
 	versions := map[string]bool{}
 	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `forms: {legacy: {codes: {"9980": BILL_003}}}`} {
-		v := evidence.TableVersion(&config.Config{Table: compileTable(t, overlay)})
+		v := evidence.TableVersion(parse(t, overlaid(t, overlay)))
 		equal(t, len(v), 12, v)
 		versions[v] = true
 	}

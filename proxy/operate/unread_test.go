@@ -100,33 +100,3 @@ func TestCountsOfOnePartnerThatCannotBeRead(t *testing.T) {
 	d.proves("broken")
 	d.unforced(fmt.Sprintf(next, "broken"))
 }
-
-// A move of the default moves all partners without a stage of their own: it needs the counts of each of them, and of no other.
-func TestDefaultNeedsTheCountsOfItsPartners(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	for _, key := range []string{"default", "own"} {
-		d.seen(key, time.Hour)
-	}
-	d.change("/rollout/stage?by=a&stage=old&force=<all>&partner=<own>")
-	set := "/rollout/stage?by=a&stage=canary&percent=5&partner=default"
-	d.breaks("own", false)
-	d.unforced(set)
-	d.change("/rollout/stage?by=a&stage=old&partner=default")
-	d.breaks("default", false)
-	d.refuses(set, "[unchecked]")
-}
-
-// Reasons against the kill switch of other partners are found in spite of marked counts that cannot be read. These do not block.
-func TestStopWithMarkedCountsThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	d.seen("good", time.Hour)
-	d.change("/rollout/stage?by=a&stage=canary&percent=10&force=<all>&partner=<good>")
-	d.ends("good", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"FIELD_001 x", ""}})
-	must(t, d.Router.Counts().Flush(t.Context()))
-	d.breaks("broken", true)
-	d.refuses("/rollout/stop?by=a", "[calls]")
-	d.refuses("/rollout/stage?by=a&stage=old&partner=<good>", "[calls]")
-	d.refuses("/rollout/stage?by=a&stage=canary&percent=50&partner=<good>", "[unchecked]")
-}

@@ -241,28 +241,3 @@ func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	equal(t, answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/aaa/stop?by=anna").State, store.WaveEnded)
 }
-
-// What cannot be read of one partner holds up that partner: the others make their steps, and what is counted of them is
-// stored. Only a count that may have an exact field that differs holds up the steps forward of all.
-func TestUnreadableEvidenceOfOnePartner(t *testing.T) {
-	t.Parallel()
-	for marked, reached := range map[bool]string{false: "canary 50 %", true: "canary 10 %"} {
-		t.Run(fmt.Sprint("marked ", marked), func(t *testing.T) {
-			t.Parallel()
-			w := newWave(t, proxytest.Open(t, "memory:"), "", "k", "l", "m")
-			for range 3 {
-				w.after(time.Minute)
-			}
-			w.stages("canary 10 %, canary 10 %, canary 10 %", "k", "l", "m")
-			w.breaks("l", marked)
-			w.proves("l") // is added to what cannot be read
-			w.after(time.Hour)
-			w.after(time.Minute)
-			w.after(time.Minute)
-			w.stages(reached+", canary 10 %, "+reached, "k", "l", "m")
-			w.fails("m")
-			w.after(time.Minute)
-			w.stages(reached+", canary 10 %, old", "k", "l", "m")
-		})
-	}
-}

@@ -3,13 +3,15 @@ package sandbox_test
 import (
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // Every operation on a bill in every state, in both forms, for bills created in either: only the changes of the state
 // table happen.
 func TestOnlyDocumentedStateChanges(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "states") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/states.txt") {
 		op := row[0]
 		for i, from := range []string{"W", "F", "C", "D"} {
 			want := row[1+i]

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A partner is the server of a partner. It records callbacks and answers them.
@@ -150,7 +152,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 		{"long", answerWith(200, successAnswer+strings.Repeat(" ", 1<<20)), ""},
 		{"broken letters", answerWith(200, "{\"code\":\"0000\",\"msg\":\"\xff\"}"), "JSON object"},
 	}
-	for _, cells := range rowsIn(t, "answers") {
+	for _, cells := range proxytest.Rows(t, "testdata/rows/answers.txt") {
 		status, _ := strconv.Atoi(cells[0])
 		rows = append(rows, answer{strings.Join(cells, " "), answerWith(status, cells[1]), cells[2]})
 	}
@@ -177,7 +179,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 // An attempt at an invalid address fails with a reason.
 func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "addresses") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/addresses.txt") {
 		address, want := row[0], row[1]
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The input of bill operations that leads to each code, and input just within the limit.
 func TestCodes(t *testing.T) {
 	t.Parallel()
-	for _, cells := range rowsIn(t, "codes") {
+	for _, cells := range proxytest.Rows(t, "testdata/rows/codes.txt") {
 		want, call := cells[1], strings.Fields(cells[2])
 		for _, form := range forms {
 			if other := forms[1-slices.Index(forms, form)]; slices.Contains(call, other) {
@@ -44,7 +46,7 @@ func TestCodes(t *testing.T) {
 func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	rows := append(rowsIn(t, "requests"), [][]string{
+	rows := append(proxytest.Rows(t, "testdata/rows/requests.txt"), [][]string{
 		{"broken UTF-8", "POST /bill/read", "200 VALIDATION_001", "{\"apiKey\":\"\xff\"}"},
 		{"deep", "POST /bill", "200 VALIDATION_001", strings.Repeat("[", 1<<19)},
 		{"at the limit", "POST /bill", "200 PARTNER_002", strings.Repeat(" ", 1<<20-2) + "{}"},
@@ -95,7 +97,7 @@ func TestMethodNotAllowedNamesPost(t *testing.T) {
 // The input of the sub-business operations that leads to each code.
 func TestMappingCodes(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "mappings") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/mappings.txt") {
 		t.Run(row[1]+"/"+row[0], func(t *testing.T) {
 			t.Parallel()
 			call := maps.Clone(subBusiness[row[1]])

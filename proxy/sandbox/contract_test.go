@@ -5,13 +5,15 @@ import (
 	"maps"
 	"net/http"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // Each restriction of a contract applies to the operations it is for, in both forms, and to no other ("Authentication", 4
 // and 5).
 func TestContractRestrictions(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "contracts") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/contracts.txt") {
 		key, onBills, onLinks := row[0], row[1], row[2]
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()

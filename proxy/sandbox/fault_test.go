@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 // try makes a call whose connection may be aborted.
@@ -59,7 +61,7 @@ func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 // The callback of a payment as the partner gets it, with each fault. The next attempt, an hour later, has no fault.
 func TestFaultsOfCallbacks(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "callbackfaults") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/callbackfaults.txt") {
 		name, fault, part, state := row[0], row[1], row[3], row[5]
 		sent, _ := strconv.Atoi(row[2])
 		after, _ := strconv.Atoi(row[4])

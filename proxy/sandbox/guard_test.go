@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 const pays = "method=SIMPLE_PAY"
@@ -49,11 +51,15 @@ func (v arrival) of(h http.Handler) (status int, body string) {
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
 	plain := start(t)
-	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
-	for _, row := range rowsIn(t, "controlarrivals") {
-		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
+	handlers := map[string]http.Handler{
+		"open": plain.Control(), "guarded": start(t, sandbox.Options{ControlToken: "right"}).Control(),
+		"partner": start(t, sandbox.Options{
+			Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}},
+		}).Control(),
+	}
+	for _, row := range proxytest.Rows(t, "testdata/rows/controlarrivals.txt") {
 		v := arrivalOf(row[2], row[3], row[4], row[6], `{"code":"ERROR"}`)
-		status, body := v.of(handler)
+		status, body := v.of(handlers[row[1]])
 		if fmt.Sprint(status) != row[5] || status != 200 && !strings.HasPrefix(body, `{"error":"`) {
 			t.Errorf("%s: %d %s, want %s", row[0], status, body, row[5])
 		}
@@ -78,7 +84,7 @@ func TestPagesAreGuarded(t *testing.T) {
 		t.Error("the address of a page does not depend on the control token")
 	}
 	rigs := map[string]*rig{"plain": plain, "keyed": keyed, "based": based}
-	for _, row := range rowsIn(t, "pagearrivals") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/pagearrivals.txt") {
 		r := rigs[row[1]]
 		v := arrivalOf(row[2]+" "+pages[r], row[3], row[4], row[6], pays)
 		if status, body := v.of(r); fmt.Sprint(status) != row[5] || !strings.Contains(body, "<html") {

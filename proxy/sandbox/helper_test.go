@@ -133,22 +133,6 @@ type testCall struct {
 	bill                            map[string]any // the price is a string of digits
 }
 
-// rowsIn returns the cells of the rows of a file of testdata/rows, between |. Lines with # are comments.
-func rowsIn(t testing.TB, name string) (rows [][]string) {
-	t.Helper()
-	for line := range strings.Lines(string(proxytest.ReadFile(t, "testdata/rows/"+name+".txt"))) {
-		if line[0] == '#' {
-			continue
-		}
-		cells := strings.Split(line, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		rows = append(rows, cells)
-	}
-	return rows
-}
-
 type omitted struct{} // a value that omits the field
 
 func newCall(form, op string) testCall {

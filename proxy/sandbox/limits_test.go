@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 var billOps = []string{"create", "resend", "read", "destroy", "cancel"}
@@ -50,7 +52,7 @@ func TestLimits(t *testing.T) {
 	for _, n := range []int{32, 33} {
 		partners = append(partners, sandbox.Partner{Key: strings.Repeat("k", n), Merchants: stores})
 	}
-	for _, row := range rowsIn(t, "limits") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/limits.txt") {
 		field, code, o := row[0], row[4], sandbox.Options{Partners: partners, Environment: sandbox.Environment(row[5])}
 		var operations []string
 		for name := range strings.FieldsSeq(row[1]) {

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 // pageClient does not follow redirects, so that a test sees them.
@@ -158,7 +160,7 @@ func last(address string) string { return address[strings.LastIndex(address, "/"
 // A page redirects to the partner's address if it is an absolute http or https URL, else to itself.
 func TestPagesRedirectOnlyToWebAddresses(t *testing.T) {
 	t.Parallel()
-	for _, row := range rowsIn(t, "redirects") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/redirects.txt") {
 		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			address, err := strconv.Unquote(`"` + row[0] + `"`)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The page of a bill in every state, and its form in states without one.
@@ -18,7 +20,7 @@ func TestPayPageInEveryState(t *testing.T) {
 		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
 		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
 	}
-	for _, row := range rowsIn(t, "paypages") {
+	for _, row := range proxytest.Rows(t, "testdata/rows/paypages.txt") {
 		name, state, says := row[0], row[1], strings.Split(row[3], "; ")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

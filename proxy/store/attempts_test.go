@@ -7,13 +7,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-func attempts(t testing.TB, s *store.Store, id string) []store.Attempt {
-	t.Helper()
-	all, err := s.Attempts(t.Context(), id)
-	must(t, err)
-	return all
-}
-
 // Of a callback that is replayed many times the last hundred attempts are stored.
 func TestAttemptsAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
@@ -21,7 +14,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 		for range 103 {
 			finish(t, s, claim(t, s, noon.Add(time.Hour))[0], noon, store.Waiting)
 		}
-		all := attempts(t, s, "c1")
+		all, err := s.Attempts(t.Context(), "c1")
+		must(t, err)
 		equal(t, len(all), 100, "kept")
 		equal(t, all[0].Number, 4, "the first")
 		equal(t, all[99].Number, 103, "the last")

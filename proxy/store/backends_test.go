@@ -15,88 +15,6 @@ func between(oldSide, newSide string) store.Backends {
 	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}, Compared: "shadow"}
 }
 
-// backendRows are the rows of TestBackendsAreNotExchangedWhileInUse: what is there, which backends are stored then, and the result.
-// a/b are old and new with separate bills, a=b with shared ones, and a alone is no rollout. bill:a is a create at a, with an
-// outcome if it has ended; stage:drained is the stage of a partner, default:new that of all. c/d- has no stage that stays. c! says
-// that c is not in the config.
-const backendRows = `
-the first                          |                           | a/b |
-the first, with bills there        | bill:a bill:b             | a/b |
-the first, with a stage            | stage:drained             | a/b |
-the first, with a stranger         | bill:a bill:c             | a/b | c!
-the first of two strangers         | bill:d bill:a bill:c      | a/b | c!
-the first, shared                  |                           | a=b |
-the first, shared, with a bill     | bill:a                    | a=b | shared
-a longer name                      | bill:ab                   | a/b | ab!
-a stranger of before, no new check | a/b bill:c                | a/b |
-others                             | a/b                       | c/d |
-others, with a stage               | a/b stage:drained         | c/d | renamed
-others, with a default             | a/b default:canary        | c/d | renamed
-others, with a stage that stays    | a=b stage:shadow default:old | c=d |
-others, with one that does not     | a=b stage:shadow default:new | c=d | renamed
-others, with no stage left         | a/b stage:drained unset   | c/d |
-others, where no stage stays       | a/b stage:old             | c/d- | renamed
-another new, with a stage          | a/b stage:drained         | a/c | renamed
-another old, with a stage          | a/b stage:drained         | c/b | renamed
-another, with a bill there         | a/b bill:a                | a/c |
-another, with a pending bill       | a/b bill:a bill:b         | a/c | b!
-another, with an owned bill        | a/b bill:b:succeeded      | a/c | b!
-another, with one uncertain        | a/b bill:b:unknown        | a/c | b!
-another, with one released         | a/b bill:b:refused        | a/c |
-the new becomes the old            | a/b bill:b                | b/c |
-the new becomes the old, drained   | a/b stage:drained         | b/c | renamed
-swapped                            | a/b                       | b/a | declared
-swapped, with one at the old       | a/b bill:a                | b/a | renamed
-swapped, with one at the new       | a/b bill:b:succeeded      | b/a | renamed
-swapped, with a stranger           | a/b bill:c                | b/a | renamed
-swapped, with one released         | a/b bill:b:refused        | b/a | declared
-swapped, with a stage              | a/b stage:drained         | b/a | renamed
-swapped, with a stage that stays   | a=b stage:shadow          | b=a | renamed
-swapped, with a default            | a/b default:old           | b/a | renamed
-swapped, with no stage left        | a/b stage:drained unset   | b/a | declared
-separate, then shared              | a/b stage:drained         | a=b |
-separate, then shared, pending     | a/b bill:a                | a=b | shared
-separate, then shared, owned       | a/b bill:b:succeeded      | a=b | shared
-separate, then shared, released    | a/b bill:b:refused        | a=b |
-separate, then others shared       | a/b bill:a                | a=c | shared
-shared, then separate              | a=b stage:drained         | a/b | declared
-shared, then separate, in shadow   | a=b stage:shadow          | a/b | compared
-shared, then separate, by default  | a=b default:shadow        | a/b | compared
-shared, none, then in shadow       | a=b stage:shadow a        | a/b | compared
-shared, then none, in shadow       | a=b stage:shadow          | a   | declared
-shared, then shared, in shadow     | a=b stage:shadow          | a=b |
-shared, then others separate       | a=b                       | c/d |
-shared, then with what was new     | a=b                       | c/b | declared
-shared, then others, with a stage  | a=b stage:drained         | c/d | renamed
-shared, then others shared         | a=b                       | c=d |
-shared, then others, with a bill   | a=b bill:a                | a=c | shared
-shared again                       | a=b bill:a                | a=b | shared
-none at first                      | stage:drained             | a   |
-none at first, with a bill         | bill:b                    | a   | b!
-none, then to another              | a/b bill:b b              | a   | b!
-none, then with the new            | b                         | a/b | declared
-none, then with the old            | a                         | a/b |
-round and round                    | a/b b/c                   | c/a | declared
-none                               | a/b stage:drained         | a   | declared
-none, with bills there             | a/b bill:b                | b   | declared
-none, with a bill elsewhere        | a/b bill:a bill:b         | b   | a!
-none, with one owned elsewhere     | a/b bill:b:succeeded      | a   | b!
-none, with one released            | a/b bill:a:refused        | b   | declared
-none, of shared ones               | a=b                       | a   | declared
-none, to a third                   | a/b                       | c   | declared
-none, again                        | a/b a bill:b              | a   |
-none, then as before               | a/b bill:b stage:drained b | a/b | declared
-none, then a stranger              | a/b bill:b b              | a/c | b!
-none, then others                  | a/b stage:old b           | c/d |
-none, then others, with a stage    | a/b stage:drained b       | b/c | renamed
-none, then swapped, with a bill    | a/b bill:b stage:old b    | b/a | declared
-none, then swapped, with a stage   | a/b stage:drained b       | b/a | renamed
-none, then shared                  | a/b b                     | a=b |
-none, then shared, with a bill     | a/b bill:b b              | a=b | shared
-shared, none, then separate        | a=b b                     | a/b | declared
-none, then as before, and none yet | a/b b a/b                 | a   | declared
-`
-
 // backendsOf reads a/b, a=b or a.
 func backendsOf(word string) store.Backends {
 	if old, next, separate := strings.Cut(word, "/"); separate {
@@ -135,11 +53,8 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 			}
 			return s.SetBackends(ctx, backendsOf(word), noon.Add(time.Minute))
 		}
-		for row := range strings.Lines(strings.TrimSpace(backendRows)) {
-			name, rest, _ := strings.Cut(row, "|")
-			before, rest, _ := strings.Cut(rest, "|")
-			then, result, _ := strings.Cut(rest, "|")
-			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
+		for _, row := range proxytest.Rows(t, "testdata/backends.txt") {
+			name, before, then, result := row[0], row[1], row[2], row[3]
 			must(t, s.Clear(ctx))
 			for _, word := range strings.Fields(before) {
 				if err := do(word); err != nil {
@@ -182,30 +97,6 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 // sameRefusal reports whether two errors are the same refusal of backends, or both nil.
 func sameRefusal(got, want error) bool {
 	return got == want || got != nil && want != nil && got.Error() == want.Error()
-}
-
-// Backends that did not change need no write, and do not wait for other replicas.
-func TestKnownBackendsAreNotWritten(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
-	asked := between("a", "b")
-	must(t, some.SetBackends(ctx, asked, noon))
-	must(t, none.SetBackends(ctx, store.Backends{Alone: "a"}, noon))
-	for s, do := range map[*store.Store]func() error{
-		some: func() error { return some.SetBackends(ctx, asked, noon) },
-		none: func() error { return none.SetBackends(ctx, store.Backends{Alone: "a"}, noon) },
-	} {
-		release := s.Hold()
-		defer release()
-		done := make(chan error, 1)
-		go func() { done <- do() }()
-		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting() > 0 }, nil)
-		if s.Waiting() > 0 {
-			t.Fatal("it waits to write")
-		}
-		must(t, <-done)
-	}
 }
 
 // SetBackends waits for backends and stages that another replica is storing.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,53 +16,53 @@ import (
 	"billbridge/proxy/store"
 )
 
-// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the disk alone.
-func BenchmarkAccept(b *testing.B) {
-	for _, engine := range []struct {
-		name string
-		url  func(testing.TB) string
-	}{
-		{"memory", func(testing.TB) string { return "memory:" }},
-		{"sqlite", proxytest.SQLite},
-		{"postgres", proxytest.Postgres},
-	} {
-		b.Run(engine.name, func(b *testing.B) {
-			s := open(b, engine.url(b))
-			var last atomic.Int64
-			template := callback("c", "a")
-			template.Body = make([]byte, 600) // about what an approval takes
-			b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+// bench has callers call, each time with another number, on each engine, and reports how often and how many bytes of
+// the database one call needs, with indexes.
+func bench(b *testing.B, callers int, call func(s *store.Store, n int64) error) {
+	urls := map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres}
+	for engine, url := range urls {
+		b.Run(engine, func(b *testing.B) {
+			s := open(b, url(b))
+			var begun atomic.Int64
+			var calling sync.WaitGroup
 			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					c := template
-					n := strconv.FormatInt(last.Add(1), 10)
-					c.ID, c.Bill, c.Order, c.Digest = "c"+n, "b"+n, "new/b"+n, sha256.Sum256([]byte(n))
-					c.Address = n
-					if _, _, err := s.Accept(b.Context(), c, time.Minute); err != nil {
-						b.Error(err)
-						return
+			for range callers {
+				calling.Go(func() {
+					for n := begun.Add(1); n <= int64(b.N); n = begun.Add(1) {
+						if err := call(s, n); err != nil {
+							b.Error(err)
+							return
+						}
 					}
-				}
-			})
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
-			reportSize(b, s, engine.name)
+				})
+			}
+			calling.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+			b.StopTimer()
+			question := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+			if engine == "postgres" {
+				question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables " +
+					"WHERE schemaname = current_schema()"
+			}
+			answer, err := s.Ask(b.Context(), question)
+			must(b, err)
+			size, err := strconv.ParseFloat(answer, 64)
+			must(b, err)
+			b.ReportMetric(size/float64(b.N), "disk-B/op")
 		})
 	}
 }
 
-// reportSize reports how many bytes of the database one operation needs, with indexes.
-func reportSize(b *testing.B, s *store.Store, engine string) {
-	b.StopTimer()
-	question := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
-	if engine == "postgres" {
-		question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables WHERE schemaname = current_schema()"
-	}
-	answer, err := s.Ask(b.Context(), question)
-	must(b, err)
-	size, err := strconv.ParseFloat(answer, 64)
-	must(b, err)
-	b.ReportMetric(size/float64(b.N), "disk-B/op")
+// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the
+// disk alone.
+func BenchmarkAccept(b *testing.B) {
+	bench(b, 64, func(s *store.Store, number int64) error {
+		n := strconv.FormatInt(number, 10)
+		c := callback("c"+n, "b"+n)
+		c.Address, c.Body, c.Digest = n, make([]byte, 600), sha256.Sum256([]byte(n)) // about what an approval takes
+		_, _, err := s.Accept(b.Context(), c, time.Minute)
+		return err
+	})
 }
 
 // BenchmarkDisk appends a page to a file and waits for the disk, as a commit of one callback does at best.
@@ -79,83 +78,31 @@ func BenchmarkDisk(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")
 }
 
-// BenchmarkBind has 64 callers bind addresses of bills, and registrations of which all but the first are known.
+// BenchmarkBind has 64 callers bind addresses of bills.
 func BenchmarkBind(b *testing.B) {
-	for _, engine := range []struct {
-		name string
-		url  func(testing.TB) string
-	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
-		for _, known := range []bool{false, true} {
-			b.Run(engine.name+"/known "+strconv.FormatBool(known), func(b *testing.B) {
-				s := open(b, engine.url(b))
-				var last atomic.Int64
-				b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
-				b.ResetTimer()
-				b.RunParallel(func(pb *testing.PB) {
-					for pb.Next() {
-						n := strconv.FormatInt(last.Add(1), 10)
-						a := address("a"+n, "b"+n)
-						if known {
-							a = registration("a"+n, "s", noon)
-						}
-						if _, err := s.Bind(b.Context(), a); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "binds/s")
-				reportSize(b, s, engine.name)
-			})
-		}
-	}
+	bench(b, 64, func(s *store.Store, number int64) error {
+		n := strconv.FormatInt(number, 10)
+		_, err := s.Bind(b.Context(), address("a"+n, "b"+n))
+		return err
+	})
 }
 
 // BenchmarkOwn records creates of new bills by 64 callers, as before each of them is sent.
-func BenchmarkOwn(b *testing.B) { benchmarkOwn(b, 64, false) }
+func BenchmarkOwn(b *testing.B) { bench(b, 64, owns(b, false)) }
 
 // BenchmarkOwnOne does so with one caller: how long a create waits on an idle store.
-func BenchmarkOwnOne(b *testing.B) { benchmarkOwn(b, 1, false) }
+func BenchmarkOwnOne(b *testing.B) { bench(b, 1, owns(b, false)) }
 
 // BenchmarkOwnAndComplete also completes each create.
-func BenchmarkOwnAndComplete(b *testing.B) { benchmarkOwn(b, 64, true) }
+func BenchmarkOwnAndComplete(b *testing.B) { bench(b, 64, owns(b, true)) }
 
-func benchmarkOwn(b *testing.B, callers int, settles bool) {
-	for _, engine := range []struct {
-		name string
-		url  func(testing.TB) string
-	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
-		b.Run(engine.name, func(b *testing.B) {
-			s := open(b, engine.url(b))
-			partners := make([]partner.ID, 100)
-			for i := range partners {
-				partners[i] = partner.Of(strconv.Itoa(i))
-			}
-			var last atomic.Int64
-			one := func() error {
-				n := last.Add(1)
-				c, err := proxytest.On(s).Own(b.Context(), partners[n%100], "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
-				if err == nil && settles {
-					_, err = proxytest.On(s).Complete(b.Context(), c, ledger.Succeeded, noon)
-				}
-				return err
-			}
-			b.ResetTimer()
-			var calling sync.WaitGroup
-			var begun atomic.Int64
-			for range callers {
-				calling.Go(func() {
-					for begun.Add(1) <= int64(b.N) {
-						if err := one(); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			calling.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
-			reportSize(b, s, engine.name)
-		})
+func owns(b *testing.B, settles bool) func(s *store.Store, n int64) error {
+	return func(s *store.Store, n int64) error {
+		id := partner.Of(strconv.FormatInt(n%100, 10))
+		c, err := proxytest.On(s).Own(b.Context(), id, "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
+		if err == nil && settles {
+			_, err = proxytest.On(s).Complete(b.Context(), c, ledger.Succeeded, noon)
+		}
+		return err
 	}
 }

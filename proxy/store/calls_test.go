@@ -173,6 +173,18 @@ func newCalls(t *testing.T, url string) *calls {
 			_, owner := proxytest.On(s).Owner(ctx, who, bill)
 			return owned, found, owner
 		},
+		"says": func(s *store.Store, bill, state string, hours time.Duration, made bool) (fresh, told bool, _ error) {
+			c := callback(fmt.Sprint(bill, " ", state, hours), bill)
+			if made {
+				c.ID = store.MadePrefix + fmt.Sprint(bill, hours)
+			}
+			c.Says, c.Once, c.Received = state, true, noon.Add(hours)
+			c.Later = map[string]string{"": "paid cancelled", "paid": "paid cancelled", "cancelled": "cancelled"}[state]
+			fresh, _, err := s.Accept(ctx, c, time.Hour)
+			must(t, err)
+			told, _, err = s.Told(ctx, c.Order, "", c.Later, "new", c.Says)
+			return fresh, told, err
+		},
 		"delivery": func(s *store.Store, at time.Time) store.Callback { return claim(t, s, at)[0].Callback },
 		"page": func(s *store.Store, f store.Filter, examined int) (_ []string, next string, _ error) {
 			p, err := s.PageWithin(ctx, f, examined)

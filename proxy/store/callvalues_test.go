@@ -308,7 +308,7 @@ func (c *calls) duration(text string) time.Duration {
 	return whole + d
 }
 
-// show returns the text for a value. Fields that are zero are not in it, nor cursors and revisions.
+// show returns the text for a value. Fields that are zero are not in it, nor cursors, revisions and versions.
 func (c *calls) show(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case partner.ID:
@@ -352,7 +352,7 @@ func (c *calls) show(v reflect.Value) string {
 func (c *calls) fields(v reflect.Value) (all []string) {
 	for i := range v.NumField() {
 		switch f := v.Type().Field(i); {
-		case !f.IsExported() || f.Name == "Cursor" || f.Name == "Revision":
+		case !f.IsExported() || slices.Contains([]string{"Cursor", "Revision", "Version"}, f.Name):
 		case v.Field(i).IsZero() || f.Type.Kind() == reflect.Slice && v.Field(i).Len() == 0:
 		case f.Anonymous:
 			all = append(all, c.fields(v.Field(i))...)

@@ -170,13 +170,3 @@ func TestPingWrites(t *testing.T) {
 		fails(t, "", "it is ready")(s.Ping(t.Context()))
 	})
 }
-
-// Ping adds no row.
-func TestPingAddsNoRow(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		must(t, s.Ping(t.Context()))
-		if all, err := s.OpenBillsIn(t.Context(), store.AllPartners, noon); err != nil || len(all) > 0 {
-			t.Errorf("it left %+v, %v", all, err)
-		}
-	})
-}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -40,34 +39,6 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 	all, err := s.CountsIn(t.Context(), version, store.AllPartners.Of(partner))
 	must(t, err)
 	return all
-}
-
-// The counts of some partners are read without those of others, however many they are.
-func TestCountsOfSomePartners(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := proxytest.Open(t, url)
-		var ids []partner.ID
-		for i := range 130 {
-			who := fmt.Sprint("p", i)
-			add(t, s, noon, counted(who, "read", who), counted(who, "create", who))
-			if i%10 != 0 {
-				ids = append(ids, partner.Of(who))
-			}
-		}
-		all, err := s.CountsOf(t.Context(), "1", append(ids, partner.Of("nobody")))
-		must(t, err)
-		equal(t, len(all), 2*len(ids), "rows")
-		for _, c := range all {
-			if !slices.Contains(ids, c.Partner) || partner.Of(string(c.Data)) != c.Partner {
-				t.Errorf("%+v", c)
-			}
-		}
-		for version, of := range map[string][]partner.ID{"1": nil, "2": ids} {
-			if all, err := s.CountsOf(t.Context(), version, of); err != nil || len(all) != 0 {
-				t.Errorf("%s: %d, %v", version, len(all), err)
-			}
-		}
-	})
 }
 
 // If a merge fails, no counts of its batch are added, but those of earlier batches are. The caller learns how many, and can add the
@@ -137,47 +108,5 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 		for operation, c := range all {
 			equal(t, string(c.Data), strconv.Itoa(adders*rounds*(1+operation)), c.Operation)
 		}
-	})
-}
-
-// Counts of other versions are removed when they have not changed for long; those of this version stay.
-func TestOldCountsAreRemoved(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := openSmall(t, url, 0)
-		const many = 10 + 10 + 1 // more than one batch
-		var more []store.Counts
-		for i := range many {
-			more = append(more, counted("one", fmt.Sprint(i), "1"))
-		}
-		addBy := func(version string, at time.Time, more ...store.Counts) {
-			t.Helper()
-			if _, err := s.AddCounts(t.Context(), version, more, at, sum); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, version := range []string{"1", "2", "3"} {
-			addBy(version, noon, more...)
-		}
-		addBy("2", noon.Add(time.Hour), more[0], more[1])
-		addBy("2", noon.Add(-time.Hour), more[0]) // by a clock that is late
-		sweep := func(before time.Time, want int, left ...int) {
-			t.Helper()
-			gives(t, want, before)(s.SweepCounts(t.Context(), []string{"1"}, before))
-			for i, want := range left {
-				version := strconv.Itoa(1 + i)
-				equal(t, len(countsOf(t, s, version, "")), want, "of version "+version)
-			}
-		}
-		sweep(noon, 0, many, many, many)
-		sweep(noon.Add(time.Millisecond), 2*many-2, many, 2, 0)
-		sweep(noon.Add(time.Hour), 0, many, 2)
-		sweep(noon.Add(time.Hour+time.Millisecond), 2, many, 0)
-		sweep(noon.Add(1000*time.Hour), 0, many)
-		for _, version := range []string{"", "\x00"} {
-			if n, err := s.SweepCounts(t.Context(), []string{version}, noon.Add(1000*time.Hour)); n != 0 || err == nil {
-				t.Errorf("SweepCounts but for %q = %d, %v", version, n, err)
-			}
-		}
-		equal(t, len(countsOf(t, s, "1", "")), many, "what is left")
 	})
 }

@@ -12,77 +12,11 @@ import (
 	"billbridge/proxy/store"
 )
 
-// transitions are the steps of a bill, and its row after them: "own X" records a create at X, "1 refused" completes the first create
-// as refused. A step with ? is not open any more, and one with ! has another owner.
-const transitions = `
-own old                                                     : old pending 1
-own old, own new                                            : old pending 2
-own old, 1 succeeded                                        : old owned 0
-own old, 1 refused                                          : old released 0
-own old, 1 not sent                                         : old released 0
-own old, 1 unknown                                          : old pending 0 uncertain
-own old, 1 taken                                            : old pending 0 uncertain
-own old, 1 succeeded, own new                               : old owned 1
-own old, 1 refused, own new                                 : new pending 1
-own old, 1 not sent, own new                                : new pending 1
-own old, 1 unknown, own new                                 : old pending 1 uncertain
-own old, 1 taken, own new                                   : old pending 1 uncertain
-# A refusal completes one create only.
-own old, own new, 1 refused                                 : old pending 1
-own old, own new, 2 refused                                 : old pending 1
-own old, own new, 1 not sent, own new                       : old pending 2
-own old, own new, 1 refused, 2 refused                      : old released 0
-own old, own new, 2 not sent, 1 refused, own new            : new pending 1
-own old, own old, 1 unknown, 2 refused                      : old pending 0 uncertain
-own old, own old, 1 refused, 2 unknown                      : old pending 0 uncertain
-own old, own old, 1 taken, 2 refused                        : old pending 0 uncertain
-own old, own old, 1 succeeded, 2 refused                    : old owned 0
-own old, own old, 1 succeeded, 2 taken, own new             : old owned 1 uncertain
-own old, own old, 1 refused, 2 succeeded                    : old owned 0
-own old, own old, 1 unknown, 2 succeeded                    : old owned 0 uncertain
-own old, 1 unknown, own new, 2 refused, own new, 3 not sent : old pending 0 uncertain
-own old, 1 taken, own new, 2 refused                        : old pending 0 uncertain
-own old, 1 refused, own new, own old, 2 succeeded, 3 taken  : new owned 0 uncertain
-# A create whose process was killed stays open.
-own old, own old, own new, 1 refused, 3 refused             : old pending 1
-# A second completion of a create does not complete another one.
-own old, own old, 1 refused, 1 refused?                     : old pending 1
-own old, own old, 1 refused, 1 not sent?, 1 unknown?, 1 taken?: old pending 1
-own old, 1 refused, own new, 1 refused?                     : new pending 1
-own old, 1 refused, own new, 1 unknown?                     : new pending 1
-own old, 1 unknown, 1 refused?                              : old pending 0 uncertain
-own old, 1 succeeded, 1 refused?                            : old owned 0
-# But a success always counts.
-own old, 1 unknown, 1 succeeded                             : old owned 0 uncertain
-own old, 1 succeeded, 1 succeeded                           : old owned 0
-own old, 1 refused, 1 succeeded                             : old owned 0
-own old, own old, 1 refused, 1 succeeded                    : old owned 1
-own old, 1 refused, own new, 1 succeeded!                   : new pending 1
-own old, 1 refused, own new, 2 succeeded, 1 succeeded!      : new owned 0
-found old                                                   : old owned 0
-found old, found old                                        : old owned 0
-found old, found new!                                       : old owned 0
-found old, own new                                          : old owned 1
-found old, own new, 1 refused, own new                      : old owned 1
-own old, found old                                          : old owned 1
-own old, found new!                                         : old pending 1
-own old, 1 unknown, found new!                              : old pending 0 uncertain
-own old, 1 unknown, found old                               : old owned 0 uncertain
-own old, 1 refused, found old                               : old owned 0
-own old, 1 refused, found new                               : new owned 0
-own old, found old, 1 refused                               : old owned 0
-own old, found old, 1 unknown, own new                      : old owned 1 uncertain
-`
-
-// Every step from every state, by the table of the package comment.
+// Every step from every state.
 func TestTransitions(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		for i, row := range strings.Split(strings.TrimSpace(transitions), "\n") {
-			steps, want, is := strings.Cut(row, ":")
-			if !is {
-				continue // a comment
-			}
-			steps, bill := strings.TrimSpace(steps), fmt.Sprint("b", i)
+		for i, row := range proxytest.Rows(t, "testdata/transitions.txt") {
+			steps, want, bill := row[0], row[1], fmt.Sprint("b", i)
 			var creates []proxytest.Create
 			for step := range strings.SplitSeq(steps, ", ") {
 				bare := strings.TrimRight(step, "?!")
@@ -111,7 +45,7 @@ func TestTransitions(t *testing.T) {
 				}
 				equal(t, o, ownerOf(t, s, bill), steps+": what "+step+" returned")
 			}
-			equal(t, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want), steps)
+			equal(t, inWords(ownerOf(t, s, bill)), want, steps)
 		}
 	})
 }
@@ -122,20 +56,6 @@ func inWords(o proxytest.Owner) string {
 		words += " uncertain"
 	}
 	return words
-}
-
-// Own returns a new row equal to the one that is read later, whatever the time and its zone.
-func TestOwnReturnsTheStoredRow(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		now := noon.Add(1500 * time.Microsecond).In(time.FixedZone("Seoul", 9*60*60))
-		for i, until := range []time.Time{{}, now, now.Add(time.Hour + time.Microsecond), now.Add(-time.Microsecond)} {
-			bill := fmt.Sprint("b", i)
-			for range 2 { // the second time it is not new
-				c := ownUntil(t, s, bill, "old", now, until)
-				equal(t, c.Owner, ownerOf(t, s, bill), "returned")
-			}
-		}
-	})
 }
 
 // A create and its callback address are stored in one transaction. A create that is not recorded leaves no address, and

@@ -10,6 +10,22 @@ import (
 	"billbridge/proxy/store"
 )
 
+// various are six callbacks in all states, of two partners and two upstreams, a minute apart.
+func various(t *testing.T, s *store.Store) {
+	t.Helper()
+	for i, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped, store.Dead, store.Dead} {
+		c := callback(fmt.Sprint("c", i), fmt.Sprint("b", i/2))
+		c.Order, c.Received, c.Next = c.ID, noon.Add(time.Duration(i)*time.Minute), noon
+		if i%2 == 1 {
+			c.Upstream = "old"
+		}
+		if i > 3 {
+			c.Partner = partner.Of("two")
+		}
+		become(t, s, c, state)
+	}
+}
+
 // The pages of a filter together are its list, whatever the bounds are.
 func TestPagesAreTheList(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
@@ -55,22 +71,6 @@ func TestPagesAreTheList(t *testing.T) {
 				}
 				equal(t, strings.Join(got, " "), strings.Join(ids(want), " "), fmt.Sprintf("%+v within %v", f, bounds))
 			}
-		}
-	})
-}
-
-// The newest callbacks of a partner are on its first page, although the index does not have them in their order.
-func TestPageOfAPartnerBeginsWithItsNewest(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		const n = 30
-		for i := range n {
-			c := callback(fmt.Sprint("c", i), fmt.Sprintf("b%03d", (i*7)%n))
-			c.Received = noon.Add(time.Duration(i) * time.Second)
-			accept(t, s, c)
-		}
-		p, err := s.Page(t.Context(), store.Filter{PartnerPrefix: partnerOne, Limit: 2})
-		if err != nil || strings.Join(ids(p.Callbacks), " ") != "c29 c28" {
-			t.Errorf("%v, %v", ids(p.Callbacks), err)
 		}
 	})
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -164,46 +162,4 @@ func TestKilledConnectionInABatch(t *testing.T) {
 	}
 	s.Together(1)
 	own(t, s, "b3", "new")
-}
-
-// Replicas that record and complete creates of the same bills in different orders agree on every owner, and none gets an error.
-func TestBatchesOfReplicas(t *testing.T) {
-	t.Parallel()
-	url := proxytest.Postgres(t)
-	const bills, callers = 40, 8
-	replicas := replicasOn(t, url, 3)
-	var mu sync.Mutex
-	sent := map[string]map[string]bool{} // by bill: the upstreams
-	var calling sync.WaitGroup
-	for i, s := range replicas {
-		for n := range callers {
-			calling.Go(func() {
-				for _, b := range rand.New(rand.NewPCG(uint64(i), uint64(n))).Perm(bills) {
-					bill := fmt.Sprint("b", b)
-					c, err := proxytest.On(s).Own(t.Context(), partnerOne, bill, fmt.Sprint("u", i), noon, time.Time{}, "")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					if sent[bill] == nil {
-						sent[bill] = map[string]bool{}
-					}
-					sent[bill][c.Upstream] = true
-					mu.Unlock()
-					if _, err := proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-	}
-	calling.Wait()
-	for bill, upstreams := range sent {
-		o := ownerOf(t, replicas[0], bill)
-		equal(t, upstreams, map[string]bool{o.Upstream: true}, "the upstreams of "+bill)
-		equal(t, o.State, ledger.Owned, "the state of "+bill)
-		equal(t, o.Open, 0, "open creates of "+bill)
-	}
 }

@@ -83,13 +83,17 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 	})
 }
 
-// For a known partner, and for a bill found at its owner, nothing is written.
-func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
+// For a known partner, for a bill found at its owner and for backends that did not change, nothing is written.
+func TestWhatIsKnownIsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, proxytest.SQLite(t))
 	must(t, s.Seen(t.Context(), partnerOne, noon))
 	c := own(t, s, "b", "old")
 	settle(t, s, c, ledger.Succeeded)
+	none := open(t, proxytest.SQLite(t))
+	must(t, none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon))
+	must(t, s.SetBackends(t.Context(), between("old", "new"), noon))
+	defer none.Hold()()
 	release := s.Hold() // from here on no write comes to an end
 	defer release()
 	for name, do := range map[string]func() error{
@@ -98,11 +102,13 @@ func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 			_, err := proxytest.On(s).Found(t.Context(), partnerOne, "b", "old", noon, "")
 			return err
 		},
+		"SetBackends":          func() error { return s.SetBackends(t.Context(), between("old", "new"), noon) },
+		"SetBackends with one": func() error { return none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon) },
 	} {
 		done := make(chan error, 1)
 		go func() { done <- do() }()
-		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting() > 0 }, nil)
-		if s.Waiting() > 0 {
+		proxytest.Eventually(t, func() bool { return len(done) == 1 || s.Waiting()+none.Waiting() > 0 }, nil)
+		if s.Waiting()+none.Waiting() > 0 {
 			t.Fatalf("%s waits to write", name)
 		}
 		if err := <-done; err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -27,7 +28,7 @@ func answered(t testing.TB, s *store.Store, at time.Time) []string {
 func TestSupersededAtTheSameTime(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
-		for i := range 50 {
+		for i := range proxytest.Size(12, 50) {
 			bill, at := fmt.Sprint("b", i), noon.Add(time.Duration(i)*time.Hour)
 			older, newer := callback(bill+" older", bill), callback(bill+" newer", bill)
 			older.Received, newer.Received = at, at
