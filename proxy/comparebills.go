@@ -20,16 +20,11 @@ func (g *Gateway) CompareBill(ctx context.Context, id partner.ID, bill string) e
 	}
 	var reads [2]fetch
 	for i, upstream := range s.config.Rollout.Backends() {
-		target, call, request := s.composeRead(p, upstream)
-		if request == nil {
-			return unread
-		}
-		call.Release()
-		read := s.fetch(target, p.id, request)
-		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
+		reads[i] = func(ctx context.Context, _ int64) (evidence.Answer, error) {
 			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()
-			return read(ctx, most)
+			_, reply := s.readBill(ctx, p, upstream)
+			return reply.answer, nil
 		}
 	}
 	now, most := time.Now(), int64(s.config.Limits.Reply)

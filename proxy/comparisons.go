@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/translate/billing"
 )
 
 // compare offers a read that is answered for a comparison with the other backend.
@@ -37,22 +36,6 @@ func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) 
 		return bytes.Clone(x.in.body.Bytes()), nil // the buffer is reused after the exchange
 	}
 	return x.in.readCall.Translate(nil)
-}
-
-// readBack has a bill that was created in stage canary read at its backend, and compared with the request of the
-// create.
-func (x *exchange) readBack() {
-	call := x.in.call
-	target, read, request := x.state.composeRead(x.probe(billing.IdentityOf(x.call)), x.to.route.Upstream)
-	if request == nil {
-		return
-	}
-	read.Release()
-	x.gateway.rollout.Shadow().Check(evidence.Checked{
-		ID: x.id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.readOperation,
-		Asked: evidence.Created{Bill: call.Bill, Amount: x.call.ComparableValue(billing.Amount)},
-		Show:  x.fetcher(target, request),
-	})
 }
 
 // answerOf returns the reply of the backend, with the request as it was sent.

@@ -9,6 +9,7 @@ import (
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -22,6 +23,8 @@ type probeReply struct {
 	means  string // what the state means by the table
 	amount string // of a bill that was found
 	shows  ledger.Shows
+
+	answer evidence.Answer // as the upstream gave it; zero if it gave none
 
 	word, price string // state and amount as the form of the caller writes them
 
@@ -68,6 +71,7 @@ type probe struct {
 	identity billing.Identity
 	partner  partner.ID // whose key the identity has
 	callback bool       // whether a callback is made from the reply
+	own      bool       // no call of the partner waits for the read, or because of it
 }
 
 func (x *exchange) probe(identity billing.Identity) probe {
@@ -101,22 +105,25 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	}
 	defer call.Release()
 	r := &upstreamRequest{
-		head: target.head, id: p.id, body: body, partner: p.partner,
+		head: target.head, id: p.id, body: body, partner: p.partner, noPartnerLimit: p.own,
 		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
 	reply, err := target.upstream.post(ctx, r)
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	translated, err := call.Reply(nil, reply.Status, r.reply.Bytes())
+	form := target.upstream.config.Form
+	answer := evidence.Answer{Form: form, Request: body, Status: reply.Status, Body: r.reply.Bytes()}
+	translated, err := call.Reply(nil, reply.Status, answer.Body)
 	if err != nil {
 		_ = target.upstream.noAnswer(reply.Status, err)
-		return rollout.Unclear, probeReply{}
+		return rollout.Unclear, probeReply{answer: answer}
 	}
-	table, form := s.config.Table, target.upstream.config.Form
+	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == rollout.Present {
 		shown := probeReply{
+			answer: answer,
 			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
@@ -127,7 +134,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{status: call.Status(), code: code, body: translated}
+	return found, probeReply{answer: answer, status: call.Status(), code: code, body: translated}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has

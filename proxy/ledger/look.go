@@ -190,7 +190,7 @@ func (b *Bill) said(c Call, s Shows) {
 }
 
 // awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
-// look has shown, and a doubtful look.
+// look has shown, a doubtful look, and a create that is read back.
 func (b *Bill) awaited() (all []Call) {
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {
@@ -202,6 +202,9 @@ func (b *Bill) awaited() (all []Call) {
 	}
 	if b.Doubt != nil {
 		all = append(all, b.Doubt.Call)
+	}
+	if b.Created != nil {
+		all = append(all, *b.Created)
 	}
 	return all
 }

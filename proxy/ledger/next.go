@@ -144,6 +144,15 @@ func (e CreateEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	return nil, nil
 }
 
+func (e Created) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	if !b.recorded() && len(e.Amount) <= amountAtMost {
+		b.Amount = e.Amount
+	}
+	b.Created = &c
+	b.plan(env.Stamp(e.Next))
+	return nil, nil
+}
+
 // amountAtMost is the most bytes of an amount that is kept.
 const amountAtMost = 32
 
@@ -306,7 +315,7 @@ func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	if !b.Due.Equal(e.Claimed) {
 		return nil, nil
 	}
-	b.Due = time.Time{}
+	b.Due, b.Created = time.Time{}, nil
 	for _, waits := range b.awaited() {
 		if next := e.Next(waits.At, c.At); !next.IsZero() {
 			b.plan(next)

@@ -61,7 +61,8 @@ func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	for _, says := range b.Backends {
 		s := resultOf(says)
 		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
-		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, says.Upstream == owner, sent); err != nil {
+		events := o.Rollout.Looked(says.Upstream, s, says.Upstream == owner, sent)
+		if err := o.Rollout.RecordRead(ctx, ledger.Bill{Partner: b.ID, ID: b.Bill}, nil, events...); err != nil {
 			return b, err
 		}
 	}
@@ -147,21 +148,6 @@ func resultOf(says rollout.BackendBill) rollout.ReadResult {
 		}
 	}
 	return s
-}
-
-// recordRead records what a read of a bill showed; owned says whether its owning backend was read.
-func (o *Operator) recordRead(
-	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
-) error {
-	if owned && s.Result == rollout.Present {
-		_, _, err := o.Store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
-			Call: ledger.Call{At: o.Now(), Upstream: upstream, Merchant: s.Merchant}, What: ledger.Found{},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return o.Rollout.RecordProbe(ctx, id, bill, upstream, s, sent)
 }
 
 // upstreamOf returns the upstream that an operator calls old or new, "" for another word.

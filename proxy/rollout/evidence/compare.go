@@ -153,9 +153,9 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 // Created are the values of a create that a read shows.
 type Created struct{ Bill, Amount string }
 
-// compareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
+// CompareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
-func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
+func CompareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
 	state, amount := shown.of(billing.State), shown.of(billing.Amount)
 	table := op.Table()

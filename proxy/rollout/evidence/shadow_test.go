@@ -272,67 +272,6 @@ func TestShadowSamples(t *testing.T) {
 	}
 }
 
-// Bills of canary are queued: each is read back, however many are created at once. Those that are queued when the shadow is
-// closed are counted as dropped.
-func TestReadBacksWait(t *testing.T) {
-	t.Parallel()
-	read := compileTable(t).Operation("bill.read")
-	for closing, want := range map[bool]string{false: "same 100", true: "same 30, skipped 70"} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStage(t, config.Shadow{Rate: 0, InFlight: 10, Bytes: 16 << 20})
-			var now, most atomic.Int64
-			for i := range 100 {
-				taken := s.Check(evidence.Checked{
-					ID: fmt.Sprint(i), Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
-					Show: func(ctx context.Context, limit int64) (evidence.Answer, error) {
-						most.Store(max(most.Load(), now.Add(1)))
-						defer now.Add(-1)
-						return after(time.Second, v2(``))(ctx, limit)
-					},
-				})
-				if !taken {
-					t.Errorf("bill %d was dropped", i)
-				}
-			}
-			time.Sleep(map[bool]time.Duration{false: time.Minute, true: 2500 * time.Millisecond}[closing])
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if got := s.metrics(); got != want || most.Load() != 10 {
-				t.Errorf("closing %v: %s, %d at once, want %s", closing, got, most.Load(), want)
-			}
-		})
-	}
-}
-
-// If there is no place to read a bill of canary back, it counts as unclear.
-func TestReadBackWithoutAPlaceIsUnclear(t *testing.T) {
-	t.Parallel()
-	read := compileTable(t).Operation("bill.read")
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, config.Shadow{Rate: 0, InFlight: 1, Bytes: 16 << 20})
-		taken := 0
-		for range 5000 {
-			if s.Check(evidence.Checked{
-				Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1"},
-				Show: after(time.Second, v2(``)),
-			}) {
-				taken++
-			}
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		n := s.counts.Snapshot().Counts[0]
-		if taken != 4097 || n.Compared != 1 || n.Unclear != 4999 {
-			t.Errorf("%d taken, %d compared, %d unclear", taken, n.Compared, n.Unclear)
-		}
-		if v := evidence.Verdicts(s.counts.Snapshot(), evidence.Limits{Comparisons: 1, Bills: 1, Mismatch: 0.99})[0]; v.Ruling != evidence.Inconclusive {
-			t.Errorf("%+v", v)
-		}
-	})
-}
-
 // An example has the values by backend, and the bill, the call and its time.
 func TestExamplesNameBackendBillAndCall(t *testing.T) {
 	t.Parallel()
@@ -353,18 +292,5 @@ func TestExamplesNameBackendBillAndCall(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-	s = newStage(t, whole)
-	read := s.table["bill.read"].Operation
-	s.Check(evidence.Checked{
-		ID: "call-2", At: at, Partner: someone, Operation: "bill.create", Read: read, Asked: evidence.Created{Bill: "1", Amount: "20000"},
-		Show: says(v2(`,"apprPrice":30000`)),
-	})
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want = map[string]evidence.Field{"apprPrice": {Kind: evidence.InMoney, Count: 1, Old: "20000 (requested)", New: "30000", Bill: "1", Request: "call-2", At: at}}
-	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
-		t.Errorf("read back, -want +got:\n%s", diff)
 	}
 }
