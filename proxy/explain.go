@@ -124,7 +124,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	if found == rollout.Present {
 		shown := probeReply{
 			answer: answer,
-			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
+			state:  strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
 		}

@@ -239,7 +239,7 @@ func TestBillsAreComparedInBulk(t *testing.T) {
 	} {
 		parallel(t, shows, func(t *testing.T) {
 			p, service, old, fresh := newSharedBills(t, "old", overlay)
-			const bulk = " POST /rollout/compare?rate=100&ids=BULK1%0ABULK2%0ABULK3%0AOTHER&partner={partner} | "
+			const bulk = " POST /rollout/compare?ids=BULK1%0ABULK2%0ABULK3%0AOTHER&partner={partner} | "
 			play(p, "409"+bulk+"when it has called since the start\nsuccess v2 create billId=BULK1,BULK2,BULK3")
 			for _, b := range service.Bills() {
 				must(t, service.Pay(demoKey, b.ID))

@@ -184,7 +184,7 @@ func (o *Operator) readFor(
 		return says, nil
 	}
 	s := resultOf(says)
-	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
+	s.By, s.Merchant = rollout.ByGateway, asked.Merchant  // of the partner's first call if the write named none
 	if awaited && (b.Created == nil || c != *b.Created) { // else one line for each create
 		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
 			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
