@@ -123,6 +123,7 @@ type Told struct{ Shows }
 
 // ReadEnded is the end of a read that the gateway has made by itself.
 type ReadEnded struct {
+	Created string                                      // the request of the create that was read back; "" for none
 	Claimed time.Time                                   // the Due of the claim; if it is another by now, something else was planned
 	Next    func(unknownSince, now time.Time) time.Time // the next read; zero: no more
 }

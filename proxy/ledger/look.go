@@ -189,9 +189,9 @@ func (b *Bill) said(c Call, s Shows) {
 	}
 }
 
-// awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
+// Awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
 // look has shown, a doubtful look, and a create that is read back.
-func (b *Bill) awaited() (all []Call) {
+func (b *Bill) Awaited() (all []Call) {
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {
 			all = append(all, w.Call)
@@ -211,7 +211,7 @@ func (b *Bill) awaited() (all []Call) {
 
 // Awaits are the calls after which the gateway looks at the bill, and others, of each upstream and merchant one.
 func (b *Bill) Awaits(others ...Call) (calls []Call) {
-	for _, c := range append(b.awaited(), others...) {
+	for _, c := range append(b.Awaited(), others...) {
 		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
 			calls = append(calls, c)
 		}

@@ -306,17 +306,20 @@ const CreateOperation = "bill.create"
 
 // rest ends the reads of the gateway when they have nothing to find out any more.
 func (b *Bill) rest() {
-	if len(b.awaited()) == 0 {
+	if len(b.Awaited()) == 0 {
 		b.Due = time.Time{}
 	}
 }
 
 func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	if b.Created != nil && b.Created.Request == e.Created {
+		b.Created = nil
+	}
 	if !b.Due.Equal(e.Claimed) {
 		return nil, nil
 	}
-	b.Due, b.Created = time.Time{}, nil
-	for _, waits := range b.awaited() {
+	b.Due = time.Time{}
+	for _, waits := range b.Awaited() {
 		if next := e.Next(waits.At, c.At); !next.IsZero() {
 			b.plan(next)
 		}

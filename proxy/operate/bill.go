@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -44,7 +45,7 @@ type LedgerBill struct {
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 
 	NextRead *time.Time `json:"next_read,omitempty"` // when the gateway reads it, or when its partner has called
-	Awaits   []string   `json:"awaits,omitempty"`    // the operations whose effect a read is to show
+	Awaits   []string   `json:"awaits,omitempty"`    // operations whose effect a read is to show, "read back"
 }
 
 // Read reads a bill at both backends, and records in the ledger what they say.
@@ -132,8 +133,14 @@ func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
 		row.Upstream, string(row.State), known(row.Changed),
 		len(row.Creates), row.Uncertain, known(row.Ends), known(row.Ended), known(row.Due), nil,
 	}
-	for _, c := range row.Awaits() {
-		b.Awaits = append(b.Awaits, c.Operation)
+	for _, c := range row.Awaited() {
+		why := c.Operation
+		if row.Created != nil && c == *row.Created {
+			why = string(evidence.ByReadBack)
+		}
+		if !slices.Contains(b.Awaits, why) {
+			b.Awaits = append(b.Awaits, why)
+		}
 	}
 	return b
 }

@@ -137,15 +137,13 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
 	if o.Rollout != nil {
+		end := ledger.ReadEnded{Claimed: r.Bill.Due, Next: o.Rollout.Settings().NextRead}
 		var created func(amount string) evidence.Comparison
 		if c := r.Bill.Created; c != nil {
-			created = shown[as{c.Upstream, c.Merchant}].Created
+			end.Created, created = c.Request, shown[as{c.Upstream, c.Merchant}].Created
 		}
 		if !r.Bill.Due.IsZero() {
-			events = append(events, ledger.Event{
-				Call: ledger.Call{At: o.Now()},
-				What: ledger.ReadEnded{Claimed: r.Bill.Due, Next: o.Rollout.Settings().NextRead},
-			})
+			events = append(events, ledger.Event{Call: ledger.Call{At: o.Now()}, What: end})
 		}
 		err = o.Rollout.RecordRead(within, r.Bill, created, events...)
 	}
