@@ -12,17 +12,13 @@ func (x *exchange) compare() {
 	request := x.sent.compared
 	first, second := x.to.target, x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
-	other := x.fetcher(second, otherRequest)
+	other := x.state.fetch(second, x.id, otherRequest)
+	if err != nil {
+		other = func(context.Context) evidence.Answer { return evidence.Answer{} }
+	}
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation,
-		First: x.answerOf(first),
-		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			if err != nil {
-				return evidence.Answer{}, err
-			}
-			return other(ctx, most)
-		},
-		Again: x.fetcher(first, request),
+		First: x.answerOf(first), Other: other, Again: x.state.fetch(first, x.id, request),
 	})
 }
 
@@ -45,28 +41,20 @@ func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	}
 }
 
-// fetcher is fetch for the comparison of a call.
-func (x *exchange) fetcher(t *routeTarget, request []byte) fetch {
-	return x.state.fetch(t, x.id, request)
-}
-
-// A fetch gets an answer of at most a size.
-type fetch func(ctx context.Context, most int64) (evidence.Answer, error)
-
 // fetch returns a function that sends a request for a comparison. It does not refer to an exchange, which holds the
 // whole call.
-func (s *state) fetch(t *routeTarget, id string, request []byte) fetch {
-	return func(ctx context.Context, most int64) (evidence.Answer, error) {
+func (s *state) fetch(t *routeTarget, id string, request []byte) func(context.Context) evidence.Answer {
+	return func(ctx context.Context) evidence.Answer {
 		r := &upstreamRequest{
 			head: t.head, id: id, body: request, noPartnerLimit: true,
-			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)), fresh: true,
+			reply: new(bytes.Buffer), limit: evidence.MostBody, fresh: true,
 		}
 		reply, err := t.upstream.post(ctx, r)
 		if err != nil {
-			return evidence.Answer{}, err
+			return evidence.Answer{}
 		}
 		return evidence.Answer{
 			Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: r.reply.Bytes(),
-		}, nil
+		}
 	}
 }

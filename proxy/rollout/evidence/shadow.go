@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -29,8 +28,6 @@ type Shadow struct {
 	mu       sync.Mutex
 	config   config.Shadow
 	inFlight int
-	bytes    int64
-	closed   bool
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -45,10 +42,13 @@ type Shadowed struct {
 	Operation *translate.Operation
 	First     Answer // Shadow.Offer copies its bytes
 
-	// Other calls the new backend, Again the old one. Each must return when ctx ends, and must fail
-	// instead of reading more than most bytes of the body. An error means no answer.
-	Other, Again func(ctx context.Context, most int64) (Answer, error)
+	// Other calls the new backend, Again the old one. Each must return when ctx ends, and must not read more than
+	// MostBody bytes. The zero Answer means none.
+	Other, Again func(ctx context.Context) Answer
 }
+
+// MostBody is the most bytes of an answer that is compared. That of a bill has less than a thousand.
+const MostBody = 64 << 10
 
 // NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered.
 func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) *Shadow {
@@ -76,24 +76,19 @@ func (s *Shadow) Use(c config.Shadow) {
 	s.config = c
 }
 
-// Offer compares a call in the background if it is sampled and there is a place for it. It does not wait. Calls of
+// Offer compares a call in the background if there is a place for it. It does not wait. Calls of
 // operations that write are never sent.
 func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Operation.Effect != translate.Read || rand.Float64() >= float64(s.config.Rate) {
+	if c.Operation.Effect != translate.Read {
 		return false
 	}
-	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to
-	// Other and to Again, and the request in the form of each backend.
-	most := 4*int64(len(c.First.Body)) + 16<<10
-	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
-	if s.closed || s.inFlight >= s.config.InFlight || s.bytes+held > int64(s.config.Bytes) {
+	if s.inFlight >= s.config.InFlight || len(c.First.Body) > MostBody {
 		s.done.WithLabelValues(skipped).Inc()
 		return false
 	}
 	s.inFlight++
-	s.bytes += held
 	// The caller reuses its buffers after its call.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
 	ignore, table := s.config.Ignore, s.counts.Table()
@@ -109,9 +104,8 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.inFlight--
-			s.bytes -= held
 		}()
-		result = s.compare(s.run, c, most, ignore)
+		result = s.compare(s.run, c, ignore)
 	})
 	return true
 }
@@ -127,50 +121,37 @@ func (s *Shadow) count(c Shadowed, table string, result Comparison) {
 
 // Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
 // when that is done, or ctx ends: then nothing is counted.
-func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison {
+func (s *Shadow) Compare(ctx context.Context, c Shadowed) Comparison {
 	s.mu.Lock()
 	ignore, table := s.config.Ignore, s.counts.Table()
 	s.mu.Unlock()
-	result := s.compare(ctx, c, most, ignore)
+	result := s.compare(ctx, c, ignore)
 	if ctx.Err() == nil {
 		s.count(c, table, result)
 	}
 	return result
 }
 
-// compare is one comparison from end to end.
-func (s *Shadow) compare(ctx context.Context, c Shadowed, most int64, ignore []string) Comparison {
-	other, err := c.Other(ctx, most)
-	if err != nil {
-		other = Answer{Form: c.First.Form} // the first answer is still read: if it is a success, the partner exists
-	}
+// compare is one comparison from end to end. Differences count that remain after the first upstream was called again, in
+// fields where its own answer has not changed: a bill that was paid between the two answers is no difference.
+func (s *Shadow) compare(ctx context.Context, c Shadowed, ignore []string) Comparison {
+	other := c.Other(ctx)
 	found := compareAnswers(c.Operation, c.First, other, ignore)
 	if found.Class != Differs {
 		return found
 	}
-	again, err := c.Again(ctx, most)
-	if err != nil {
-		found.Class, found.Differences = NoAnswer, nil
-		return found
-	}
-	return confirm(c.Operation, found, c.First, other, again, ignore)
-}
-
-// confirm keeps the differences that remain after the first upstream was called again, in fields where its own answer
-// has not changed: a bill that was paid between the two answers is no difference.
-func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
-	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
+	again := c.Again(ctx)
+	moved := compareAnswers(c.Operation, c.First, again, ignore)
+	still := compareAnswers(c.Operation, again, other, ignore)
 	for _, c := range []Comparison{moved, still} {
 		if c.Class != Same && c.Class != Differs {
 			found.Class, found.Differences = c.Class, nil
 			return found
 		}
 	}
-	in := func(c Comparison, path string) bool {
-		return slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Path == path })
-	}
 	found.Differences = slices.DeleteFunc(found.Differences, func(d Difference) bool {
-		return !in(still, d.Path) || in(moved, d.Path)
+		same := func(o Difference) bool { return o.Path == d.Path }
+		return !slices.ContainsFunc(still.Differences, same) || slices.ContainsFunc(moved.Differences, same)
 	})
 	if len(found.Differences) == 0 {
 		found.Class = Moved
@@ -181,7 +162,7 @@ func confirm(op *translate.Operation, found Comparison, first, other, again Answ
 // Close waits for comparisons under way until ctx ends, and then cancels them. Later calls are not compared.
 func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
+	s.config.InFlight = 0
 	s.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.cancel)
 	s.wait.Wait() // each ends with its context
