@@ -32,7 +32,7 @@ type Kind string
 const (
 	State   Kind = "state"    // it moved back, or along no move of the table
 	NotDone Kind = "not_done" // the write was acknowledged, and did nothing
-	Amount  Kind = "amount"   // another one than that of the create
+	Money   Kind = "money"    // another one than that of the create
 	Exact   Kind = "exact"    // a value that must not change
 	Other   Kind = "other"    // a further value: a few may
 )
@@ -91,7 +91,7 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 		found = append(found, vanished)
 	}
 	if b.Amount != "" && s.Amount != "" && s.Amount != b.Amount {
-		against(Amount, "", b.Amount, s.Amount)
+		against(Money, "", b.Amount, s.Amount)
 	}
 	return append(found, b.exact(c, s)...)
 }

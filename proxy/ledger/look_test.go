@@ -202,8 +202,8 @@ create 100, 1s F, 2s said C, 3s F, 1m3s C | not_done C>F vanished
 create 100, 1s W, 2s said D, 3s W, 4s W, 2m W, 3m F | not_done D>W
 create 100, 1s W, 2s said D, 3s D |
 # the amount, and what must not change
-create 100, 1s F 100, 2s F 101 | amount 100>101
-create 100, 1s W, 2s W 90 | amount 100>90
+create 100, 1s F 100, 2s F 101 | money 100>101
+create 100, 1s W, 2s W 90 | money 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num= | exact num (there)>(missing)
