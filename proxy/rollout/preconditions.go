@@ -408,8 +408,10 @@ func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []Blockin
 		}
 	}
 	all := reasonsOf(Unproven, failed...)
-	for _, one := range counted.Unread {
-		all = append(all, unchecked(one.Err)...)
+	for _, n := range counted.Counts {
+		if n.Unread != nil {
+			all = append(all, unchecked(n.Unread)...)
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ type Count struct {
 	Version   string     `json:"-"` // of the operation, by the table
 	Since     time.Time  `json:"since"`
 	Last      time.Time  `json:"-"` // when the store got the last of it: seconds after a call of the partner
+	Unread    error      `json:"-"` // why what the store has of it cannot be read; nil if it can
 
 	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of
 	// canary as a read showed it with its create.
@@ -142,7 +144,7 @@ func (n *Count) merge(more Count) {
 	if more.Last.After(n.Last) {
 		n.Last = more.Last
 	}
-	n.Creates = n.Creates || more.Creates
+	n.Unread, n.Creates = cmp.Or(n.Unread, more.Unread), n.Creates || more.Creates
 	n.Compared += more.Compared
 	n.Differed += more.Differed
 	n.Refused += more.Refused

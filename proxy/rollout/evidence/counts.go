@@ -42,22 +42,14 @@ type Counts struct {
 type Snapshot struct {
 	Table  string
 	Since  time.Time
-	Counts []Count  // by partner, then operation
-	Unread []Unread // in the same order: what there is of these is not all
-}
-
-// An Unread is a count in the store that cannot be read.
-type Unread struct {
-	Partner   partner.ID
-	Operation string
-	Err       error
+	Counts []Count // by partner, then operation
 }
 
 // Missing returns why counts of the partners that are meant are missing, nil if none are.
 func (s Snapshot) Missing(meant func(partner.ID) bool) error {
-	for _, one := range s.Unread {
-		if meant(one.Partner) {
-			return one.Err
+	for _, n := range s.Counts {
+		if n.Unread != nil && meant(n.Partner) {
+			return n.Unread
 		}
 	}
 	return nil

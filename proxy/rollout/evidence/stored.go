@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -247,13 +246,12 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
-	all, unread := countSet{}, []Unread(nil)
+	all := countSet{}
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			unread = append(unread, Unread{row.Partner, row.Operation, fmt.Errorf(
-				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)})
-			continue
+			n = Count{Operation: row.Operation, Since: row.Added, Unread: fmt.Errorf(
+				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)}
 		}
 		n.Partner, n.Last = row.Partner, row.Added // what was counted of a further key of the partner has the key
 		all.merge(n)
@@ -262,12 +260,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 		n.Version = ""
 		all.merge(n)
 	}
-	slices.SortFunc(unread, func(a, b Unread) int {
-		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
-	})
-	s := t.snapshot(table, all.sorted())
-	s.Unread = unread
-	return s
+	return t.snapshot(table, all.sorted())
 }
 
 // Sweep removes counts from the store that no operation of the table in use has and that are older than before.

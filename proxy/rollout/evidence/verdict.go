@@ -105,18 +105,17 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"If many of them are about the same bills, or if some kind of bill was rare at the time, " +
 	"the true rate can be higher."
 
-// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report"). First
-// come those of counts that cannot be read.
+// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Verdicts(s Snapshot, limits Limits) []Verdict {
 	all := []Verdict{}
-	for _, one := range s.Unread {
-		all = append(all, Verdict{
-			Partner: one.Partner, Operation: one.Operation, Evidence: ByCalls, Ruling: Inconclusive,
-			Reason:    Say("unchecked", one.Err),
-			CallStats: &CallStats{Codes: []Frequency{}, Mismatched: []Frequency{}, Unsupported: []UnsupportedReport{}},
-		})
-	}
 	for _, n := range s.Counts {
+		stats := n.callStats()
+		calls := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
+		if n.Unread != nil { // what there is beside it is not all
+			calls.Ruling, calls.Reason = Inconclusive, Say("unchecked", n.Unread)
+			all = append(all, calls)
+			continue
+		}
 		// A create is a write: its comparisons are those of the created bills.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
 			if n.Creates {
@@ -127,10 +126,9 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			all = append(all, v)
 		}
-		if stats := n.callStats(); stats != nil {
-			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
-			all = append(all, v)
+		if stats.Calls[New]+len(stats.Unsupported) > 0 {
+			calls.Ruling, calls.Reason, calls.Few = stats.rule(limits, n.Creates)
+			all = append(all, calls)
 		}
 	}
 	return all
@@ -219,13 +217,8 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 	return Pass, Say("pass", Percent(c.Bound)), false
 }
 
-// callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot
-// carry.
 func (n Count) callStats() *CallStats {
 	before, after := n.Backends[Old], n.Backends[New]
-	if after.Number == 0 && len(after.Unsupported) == 0 {
-		return nil
-	}
 	return &CallStats{
 		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
 		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: UnsupportedOf(after),
