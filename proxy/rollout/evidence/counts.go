@@ -35,6 +35,7 @@ type Counts struct {
 	table    string            // the version of the table in the comparisons
 	versions map[string]string // of its operations, by their names
 	all      countSet
+	leaving  countSet            // what is being stored
 	proved   map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
@@ -124,29 +125,37 @@ func (t *Counts) Table() string {
 	return t.table
 }
 
-// Forget removes the counts of a partner, or of all for "", that were not drained yet.
+// Forget removes the counts of a partner, or of all for "", that are not stored yet.
 func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.all, func(at place, _ *Count) bool { return partner == "" || at.partner == partner })
+	of := func(at place, _ *Count) bool { return partner == "" || at.partner == partner }
+	maps.DeleteFunc(t.all, of)
+	maps.DeleteFunc(t.leaving, of)
 }
 
-// Snapshot returns a copy of what has been counted with the table in use.
+// Snapshot returns a copy of what has been counted with the table in use, and does not leave.
 func (t *Counts) Snapshot() Snapshot {
-	counted := t.copied()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counted = slices.DeleteFunc(counted, func(n Count) bool { return n.Version != t.versions[n.Operation] })
+	counted := slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.versions[n.Operation] })
 	return t.snapshot(t.table, counted)
 }
 
-// copied is a copy of all counts.
-func (t *Counts) copied() []Count {
+// unstored is a copy of all counts.
+func (t *Counts) unstored() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return merged(t.all, t.leaving)
+}
+
+// merged is a copy of counts.
+func merged(sets ...countSet) []Count {
 	all := countSet{}
-	for _, n := range t.all {
-		all.merge(*n)
+	for _, set := range sets {
+		for _, n := range set {
+			all.merge(*n)
+		}
 	}
 	return all.sorted()
 }
@@ -161,13 +170,23 @@ func (t *Counts) snapshot(table string, counted []Count) Snapshot {
 	return s
 }
 
-// Drain returns all counts and starts them again.
+// Drain returns all counts and starts them again. They are leaving until Return.
 func (t *Counts) Drain() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.all
-	t.all = countSet{}
-	return all.sorted()
+	t.leaving, t.all = t.all, countSet{}
+	return t.leaving.sorted()
+}
+
+// Return counts again what was drained, but for some, and what was forgotten meanwhile.
+func (t *Counts) Return(without []Count) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range without {
+		delete(t.leaving, n.place())
+	}
+	t.merge(t.leaving.sorted())
+	t.leaving = nil
 }
 
 // Know records that a partner exists, so that its calls count also without a success.
@@ -270,6 +289,10 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 func (t *Counts) Merge(counted []Count) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.merge(counted)
+}
+
+func (t *Counts) merge(counted []Count) {
 	for _, more := range counted {
 		more.Version = cmp.Or(more.Version, t.versions[more.Operation])
 		if len(t.all) < maxCounts || t.all[more.place()] != nil {
