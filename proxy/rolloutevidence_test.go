@@ -141,7 +141,7 @@ bills 0 5`, "CLIENT", client)
 			t.Errorf("%+v %+v", v, v.Compared)
 		}
 		v = m.verdict("bill.create", evidence.ByCalls, func(v evidence.Verdict) bool { return v.Calls[evidence.New] == 6 })
-		equal(t, len(v.Unsupported), 0, v, v.CallStats)
+		equal(t, len(v.Unsupported[evidence.New]), 0, v, v.CallStats)
 		reads := func() int { return m.newCalls.count() - m.newCalls.writes() }
 		equal(t, reads(), 5)
 		if shared != "" {

@@ -31,7 +31,7 @@ type Count struct {
 	States bool  `json:"states,omitempty"` // the comparisons show the states of bills
 	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
 
-	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
+	CallStats `json:"call_stats"`
 }
 
 // A Tally has the numbers of comparisons, by what they showed.
@@ -55,14 +55,14 @@ type Field struct {
 	At      time.Time `json:"at"`
 }
 
-// Calls are the counts of calls at one backend.
-type Calls struct {
-	Number int            `json:"number"`
-	Codes  map[string]int `json:"codes"` // of the catalogue, "other" and "none"
+// CallStats are the counts of calls at the old backend and at the new one.
+type CallStats struct {
+	Calls [2]int            `json:"calls"`
+	Codes map[string][2]int `json:"codes"` // of the catalogue, "other" and "none"
 	// values of replies with another than their documented type, by field
-	Mismatched map[string]int `json:"mismatched"`
-	// calls that this backend's form cannot carry and the other's can, by reason
-	Unsupported map[string]Unsupported `json:"lacks"`
+	Mismatched map[string][2]int `json:"mismatched"`
+	// calls that a backend's form cannot carry and the other's can, by reason
+	Unsupported [2]map[string]Unsupported `json:"lacks"`
 }
 
 // An Unsupported is a kind of call that a backend's form cannot carry.
@@ -74,8 +74,7 @@ type Unsupported struct {
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
 // cannot carry, or a difference that holds back other partners.
 func (n Count) Marked() bool {
-	unsupported := len(n.Backends[Old].Unsupported) + len(n.Backends[New].Unsupported)
-	return unsupported+len(n.ExactFields()) > 0
+	return len(n.Unsupported[Old])+len(n.Unsupported[New])+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
@@ -90,34 +89,38 @@ func (n Count) ExactFields() (paths []string) {
 }
 
 // add adds to a count. The keys come from the table, so their number is bounded.
-func add(to *map[string]int, of string, n int) {
+func add(to *map[string][2]int, of string, times [2]int) {
 	if *to == nil {
-		*to = map[string]int{}
+		*to = map[string][2]int{}
 	}
-	(*to)[of] += n
+	had := (*to)[of]
+	(*to)[of] = [2]int{had[Old] + times[Old], had[New] + times[New]}
 }
 
-func (c *Calls) addUnsupported(why string, more Unsupported) {
-	if c.Unsupported == nil {
-		c.Unsupported = map[string]Unsupported{}
+func (c *CallStats) addUnsupported(backend int, why string, more Unsupported) {
+	to := &c.Unsupported[backend]
+	if *to == nil {
+		*to = map[string]Unsupported{}
 	}
-	had := c.Unsupported[why]
+	had := (*to)[why]
 	if had.Last.After(more.Last) {
 		more.Last = had.Last
 	}
-	c.Unsupported[why] = Unsupported{had.Count + more.Count, more.Last}
+	(*to)[why] = Unsupported{had.Count + more.Count, more.Last}
 }
 
-func (c *Calls) merge(more Calls) {
-	c.Number += more.Number
-	for code, n := range more.Codes {
-		add(&c.Codes, code, n)
+func (c *CallStats) merge(more CallStats) {
+	for code, times := range more.Codes {
+		add(&c.Codes, code, times)
 	}
-	for field, n := range more.Mismatched {
-		add(&c.Mismatched, field, n)
+	for field, times := range more.Mismatched {
+		add(&c.Mismatched, field, times)
 	}
-	for why, n := range more.Unsupported {
-		c.addUnsupported(why, n)
+	for backend, calls := range more.Calls {
+		c.Calls[backend] += calls
+		for why, n := range more.Unsupported[backend] {
+			c.addUnsupported(backend, why, n)
+		}
 	}
 }
 
@@ -162,7 +165,5 @@ func (n *Count) merge(more Count) {
 	for path, f := range more.Fields {
 		n.field(path, f)
 	}
-	for backend := range n.Backends {
-		n.Backends[backend].merge(more.Backends[backend])
-	}
+	n.CallStats.merge(more.CallStats)
 }

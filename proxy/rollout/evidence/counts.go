@@ -270,17 +270,18 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		return
 	}
 	n.Creates = n.Creates || end.Creates
-	at := &n.Backends[backend]
+	var one [2]int
+	one[backend] = 1
 	if end.Code != "" { // otherwise the gateway refused the call
-		at.Number++
-		add(&at.Codes, end.Code, 1)
+		n.Calls[backend]++
+		add(&n.Codes, end.Code, one)
 	}
 	for _, field := range end.Mismatched {
-		add(&at.Mismatched, field, 1)
+		add(&n.Mismatched, field, one)
 	}
 	for backend, why := range end.Unsupported {
 		if why != "" {
-			n.Backends[backend].addUnsupported(why, Unsupported{1, t.moment()})
+			n.addUnsupported(backend, why, Unsupported{1, t.moment()})
 		}
 	}
 }

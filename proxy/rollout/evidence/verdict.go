@@ -78,26 +78,6 @@ type FieldReport struct {
 	Field
 }
 
-// CallStats are the counts of calls at both backends.
-type CallStats struct {
-	Calls       [2]int              `json:"calls"` // to the old backend and to the new one
-	Codes       []Frequency         `json:"codes"` // of their answers, by code
-	Mismatched  []Frequency         `json:"mismatched"`
-	Unsupported []UnsupportedReport `json:"lacks"` // what the new backend's form cannot carry
-}
-
-// A Frequency is how often a code or a field occurred at each backend.
-type Frequency struct {
-	Of    string `json:"of"`
-	Times [2]int `json:"times"`
-}
-
-// An UnsupportedReport is a kind of call that the new backend's form cannot carry.
-type UnsupportedReport struct {
-	Why string `json:"why"`
-	Unsupported
-}
-
 // Assumption describes the bound and its assumptions.
 const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"one-sided, at 95 % confidence (none in n: about 3/n). " +
@@ -109,8 +89,7 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 func Verdicts(s Snapshot, limits Limits) []Verdict {
 	all := []Verdict{}
 	for _, n := range s.Counts {
-		stats := n.callStats()
-		calls := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
+		calls := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: &n.CallStats}
 		if n.Unread != nil { // what there is beside it is not all
 			calls.Ruling, calls.Reason = Inconclusive, Say("unchecked", n.Unread)
 			all = append(all, calls)
@@ -126,8 +105,8 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			all = append(all, v)
 		}
-		if stats.Calls[New]+len(stats.Unsupported) > 0 {
-			calls.Ruling, calls.Reason, calls.Few = stats.rule(limits, n.Creates)
+		if n.Calls[New]+len(n.Unsupported[New]) > 0 {
+			calls.Ruling, calls.Reason, calls.Few = n.CallStats.rule(limits, n.Creates)
 			all = append(all, calls)
 		}
 	}
@@ -217,33 +196,6 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 	return Pass, Say("pass", Percent(c.Bound)), false
 }
 
-func (n Count) callStats() *CallStats {
-	before, after := n.Backends[Old], n.Backends[New]
-	return &CallStats{
-		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
-		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: UnsupportedOf(after),
-	}
-}
-
-// UnsupportedOf are the kinds of calls that a backend's form cannot carry, sorted.
-func UnsupportedOf(c Calls) []UnsupportedReport {
-	all := []UnsupportedReport{}
-	for _, why := range slices.Sorted(maps.Keys(c.Unsupported)) {
-		all = append(all, UnsupportedReport{why, c.Unsupported[why]})
-	}
-	return all
-}
-
-func frequencies(before, after map[string]int) []Frequency {
-	either, all := map[string]int{}, []Frequency{}
-	maps.Copy(either, before)
-	maps.Copy(either, after)
-	for _, of := range slices.Sorted(maps.Keys(either)) {
-		all = append(all, Frequency{of, [2]int{before[of], after[of]}})
-	}
-	return all
-}
-
 // byChance is the significance level: with a smaller probability a difference between the backends is not by chance.
 const byChance = 0.001
 
@@ -258,31 +210,31 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
 	var lacking, against, open []Note
-	for _, lack := range b.Unsupported {
-		lacking = append(lacking, Say("unsupported", lack.Why, lack.Count))
+	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
+		lacking = append(lacking, Say("unsupported", why, b.Unsupported[New][why].Count))
 	}
 	failed := b.Calls
-	for _, code := range b.Codes {
-		switch {
-		case code.Of == limits.Success:
-			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
-		case more(code.Times):
-			against = append(against, compared(Say("more", code.Of), code.Times))
-		case creates && less(code.Times):
+	for _, code := range slices.Sorted(maps.Keys(b.Codes)) {
+		switch times := b.Codes[code]; {
+		case code == limits.Success:
+			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
+		case more(times):
+			against = append(against, compared(Say("more", code), times))
+		case creates && less(times):
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
-			against = append(against, compared(Say("less", code.Of), code.Times))
-		case code.Times[Old] == 0:
-			open = append(open, compared(Say("never", code.Of), code.Times))
+			against = append(against, compared(Say("less", code), times))
+		case times[Old] == 0:
+			open = append(open, compared(Say("never", code), times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
 		against = append(against, compared(Say("more_failures"), failed))
 	}
-	for _, field := range b.Mismatched {
+	for _, field := range slices.Sorted(maps.Keys(b.Mismatched)) {
 		// Some values are always missing of some bills: their rate changes.
-		if t := field.Times; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
-			open = append(open, compared(Say("other_type", field.Of), field.Times))
+		if t := b.Mismatched[field]; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
+			open = append(open, compared(Say("other_type", field), t))
 		}
 	}
 	switch {
