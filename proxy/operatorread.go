@@ -62,7 +62,8 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
 	s := g.current.Load()
 	return s, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], partner: as.Partner, own: true, // both forms have the read
+		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
+		partner: as.Partner, own: true,
 		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
 }

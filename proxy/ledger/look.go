@@ -189,8 +189,8 @@ func (b *Bill) said(c Call, s Shows) {
 	}
 }
 
-// Awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
-// look has shown, a doubtful look, and a create that is read back.
+// Awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that
+// no look has shown, a doubtful look, and a create that is read back.
 func (b *Bill) Awaited() (all []Call) {
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {

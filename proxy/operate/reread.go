@@ -156,8 +156,8 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	return err == nil, err
 }
 
-// readFor reads a bill where a call of it was sent, and returns what that shows, also as the ledger sees it. A call that
-// the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
+// readFor reads a bill where a call of it was sent, and returns what that shows, also as the ledger sees it. A call
+// that the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
 func (o *Operator) readFor(
 	ctx context.Context, b ledger.Bill, c ledger.Call,
 ) (says rollout.BackendBill, events []ledger.Event) {

@@ -188,7 +188,7 @@ func (r *Router) Looked(upstream string, s ReadResult, owner bool, at time.Time)
 	return append(events, r.looked(c, upstream, s, at)...)
 }
 
-// RecordRead applies the events of reads to a bill. If it was read back, created compares it with a create of an amount.
+// RecordRead applies the events of reads to a bill. If it was read back, created compares it with its create's amount.
 func (r *Router) RecordRead(
 	ctx context.Context, bill ledger.Bill, created func(amount string) evidence.Comparison, events ...ledger.Event,
 ) error {
@@ -214,8 +214,8 @@ func (r *Router) RecordRead(
 // mostTurns is how far ahead bills are read back.
 const mostTurns = time.Minute
 
-// nextTurn returns when a bill is read back after its create. Bills take turns at the rate of the gateway's reads; zero:
-// so many creates have succeeded that there is no turn, and the bill is not read back.
+// nextTurn returns when a bill is read back after its create. Bills take turns, so that other reads always come, too;
+// zero: so many creates have succeeded that there is no turn, and the bill is not read back.
 func (r *Router) nextTurn() (next time.Time) {
 	now, each := r.now(), r.current.Load().each
 	r.turns.Lock()

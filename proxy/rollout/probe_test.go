@@ -196,8 +196,8 @@ func TestShadowComparesAndNewBillsAreReadBack(t *testing.T) {
 	}
 }
 
-// Creates that succeed at the new backend are read back one after another, at the rate of the gateway's reads, and not more
-// than a minute later: so they never hold up other reads for long.
+// Creates that succeed at the new backend are read back one after another, at half the rate of the gateway's reads, and not
+// more than a minute later: so they do not hold up other reads.
 func TestBillsTakeTurnsToBeReadBack(t *testing.T) {
 	t.Parallel()
 	for _, bills := range []string{"separate", "shared"} {
@@ -228,10 +228,10 @@ func TestBillsTakeTurnsToBeReadBack(t *testing.T) {
 		if len(planned) != 0 {
 			t.Errorf("%s: a create without a success is read back: %s", bills, planned)
 		}
-		for range 700 {
+		for range 400 {
 			create(rollout.Ending{Outcome: ledger.Succeeded})
 		}
-		if len(planned) != 601 || planned[0] != 0 || planned[1] != 100*time.Millisecond || planned[600] != time.Minute {
+		if len(planned) != 301 || planned[0] != 0 || planned[1] != 200*time.Millisecond || planned[300] != time.Minute {
 			t.Errorf("%d are read back, the first at %s", len(planned), planned[:2])
 		}
 		for _, later := range []time.Duration{time.Second, -time.Hour} { // also if the clock is set back
@@ -239,7 +239,7 @@ func TestBillsTakeTurnsToBeReadBack(t *testing.T) {
 			for range 20 {
 				create(rollout.Ending{Outcome: ledger.Succeeded})
 			}
-			if want := map[time.Duration]int{time.Second: 10, -time.Hour: 20}[later]; len(planned) != want {
+			if want := map[time.Duration]int{time.Second: 5, -time.Hour: 20}[later]; len(planned) != want {
 				t.Errorf("after %s %d are read back, want %d", later, len(planned), want)
 			}
 		}

@@ -81,7 +81,7 @@ type Settings struct {
 	Names    config.Partners
 	Backends [2]string                // the upstreams
 	wire     map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
-	each     time.Duration            // between reads of the gateway
+	each     time.Duration            // between reads after creates: half of the gateway's reads
 }
 
 // Label returns a partner for people: the first digits of its ID, and its name.
@@ -199,7 +199,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
-		wire: map[string]time.Duration{}, each: time.Second / time.Duration(c.Limits.Reads),
+		wire: map[string]time.Duration{}, each: 2 * time.Second / time.Duration(c.Limits.Reads),
 	}
 	for _, u := range c.Upstreams {
 		s.wire[u.Name] = c.Rollout.SendWithin + time.Duration(u.Timeout) + wireSettles

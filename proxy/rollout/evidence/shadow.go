@@ -132,8 +132,8 @@ func (s *Shadow) Compare(ctx context.Context, c Shadowed) Comparison {
 	return result
 }
 
-// compare is one comparison from end to end. Differences count that remain after the first upstream was called again, in
-// fields where its own answer has not changed: a bill that was paid between the two answers is no difference.
+// compare is one comparison from end to end. Differences count that remain after the first upstream was called again,
+// in fields where its own answer has not changed: a bill that was paid between the two answers is no difference.
 func (s *Shadow) compare(ctx context.Context, c Shadowed, ignore []string) Comparison {
 	other := c.Other(ctx)
 	found := compareAnswers(c.Operation, c.First, other, ignore)
