@@ -52,8 +52,8 @@ func (r *Rollout) setConstants(upstreams Upstreams) {
 	r.ProbeTimeout, r.SendWithin = 3*time.Second, SendWithin // the caller waits for both
 	r.Keep = 2 * 365 * 24 * time.Hour                        // a paid bill may be cancelled after its last day
 
-	// Partners' calls need the connections of both upstreams, too. A comparison takes at least 128KiB.
-	r.Shadow.Rate, r.Shadow.InFlight, r.Shadow.Bytes = 1, 32, 16<<20
+	// Partners' calls need the connections of both upstreams, too. A comparison takes at most 256KiB.
+	r.Shadow.InFlight = 32
 	for _, name := range r.Backends() {
 		if u := upstreams.Find(name); u != nil {
 			r.Shadow.InFlight = max(1, min(r.Shadow.InFlight, u.Connections/2))

@@ -51,11 +51,8 @@ const (
 
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
-	// the fraction of reads that are compared
-	Rate float64 `yaml:"-"`
 	// the maximum number of concurrent comparisons; further ones are dropped and counted
 	InFlight int `yaml:"-"`
-	Bytes    int `yaml:"-"` // the maximum memory of all of them
 	// v2 paths of fields that are not compared
 	Ignore []string `yaml:"ignore"`
 }

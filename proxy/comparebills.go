@@ -18,24 +18,18 @@ func (g *Gateway) CompareBill(ctx context.Context, id partner.ID, bill string) e
 	if as.Key == "" {
 		return unread
 	}
-	var reads [2]fetch
+	var reads [2]func(context.Context) evidence.Answer
 	for i, upstream := range s.config.Rollout.Backends() {
-		target, call, request := s.composeRead(p, upstream)
-		if request == nil {
-			return unread
-		}
-		call.Release()
-		read := s.fetch(target, p.id, request)
-		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
+		reads[i] = func(ctx context.Context) evidence.Answer {
 			ctx, cancel := context.WithTimeout(ctx, s.config.Rollout.ProbeTimeout)
 			defer cancel()
-			return read(ctx, most)
+			_, reply := s.readBill(ctx, p, upstream)
+			return reply.answer
 		}
 	}
-	now, most := time.Now(), int64(s.config.Limits.Reply)
-	first, _ := reads[evidence.Old](ctx, most) // after an error it is counted as unclear
+	now := time.Now()
 	return g.rollout.Shadow().Compare(ctx, evidence.Shadowed{
-		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: first,
+		ID: p.id, At: now, Partner: id, Operation: s.readOperation, First: reads[evidence.Old](ctx),
 		Other: reads[evidence.New], Again: reads[evidence.Old],
-	}, most)
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -22,6 +23,8 @@ type probeReply struct {
 	means  string // what the state means by the table
 	amount string // of a bill that was found
 	shows  ledger.Shows
+
+	answer evidence.Answer // as the upstream gave it; zero if it gave none
 
 	word, price string // state and amount as the form of the caller writes them
 
@@ -68,6 +71,7 @@ type probe struct {
 	identity billing.Identity
 	key      upstream.Key // of the identity
 	callback bool         // whether a callback is made from the reply
+	own      bool         // no call of the partner waits for the read, or because of it
 }
 
 func (x *exchange) probe(identity billing.Identity) probe {
@@ -111,23 +115,26 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 	}
 	defer call.Release()
 	r := &upstream.Request{
-		Head: target.head, ID: p.id, Body: body, Key: p.key,
+		Head: target.head, ID: p.id, Body: body, Key: p.key, NoPartnerLimit: p.own,
 		Reply: new(bytes.Buffer), Limit: int64(s.config.Limits.Reply), Fresh: true,
 	}
 	reply, failed := target.upstream.Do(ctx, r)
 	if failed != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	translated, err := call.Reply(nil, reply.Status, r.Reply.Bytes())
+	form := target.upstream.Config().Form
+	answer := evidence.Answer{Form: form, Request: body, Status: reply.Status, Body: r.Reply.Bytes()}
+	translated, err := call.Reply(nil, reply.Status, answer.Body)
 	if err != nil {
 		_ = target.unusable(reply.Status, err)
-		return rollout.Unclear, probeReply{}
+		return rollout.Unclear, probeReply{answer: answer}
 	}
-	table, form := s.config.Table, target.upstream.Config().Form
+	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == rollout.Present {
 		shown := probeReply{
-			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
+			answer: answer,
+			state:  strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
 		}
@@ -137,7 +144,7 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{status: call.Status(), code: code, body: translated}
+	return found, probeReply{answer: answer, status: call.Status(), code: code, body: translated}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has

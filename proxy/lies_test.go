@@ -235,9 +235,6 @@ func (w *washing) run(bills int) (drained bool) {
 func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of, bills int, more string) (w *washing, drained bool) {
 	w = newWashing(t, seed, pair[0], pair[1], more)
 	l, lies := lies[name]
-	if l.again > 0 && of > 0 { // a rare lie may be told when the bill is read back, which is no look of the ledger
-		l.again, of = 2, of/10
-	}
 	tell := map[int]bool{w.rng.IntN(of*6/10 + 1): true}
 	if w.fresh.also = also; lies {
 		w.fresh.lie = &l

@@ -7,6 +7,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -61,7 +62,8 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
 	s := g.current.Load()
 	return s, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], key: g.keyOf(as.Partner), // both forms have the read
+		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
+		key: g.keyOf(as.Partner), own: true,
 		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
 }
@@ -89,5 +91,10 @@ func (g *Gateway) ReadBill(
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	result.Shows, result.Callback = reply.shows, reply.callback
+	if g.current.Load() == s { // else the comparison would count for another table
+		result.Created = func(amount string) evidence.Comparison {
+			return evidence.CompareCreated(s.readOperation, evidence.Created{Bill: bill, Amount: amount}, reply.answer)
+		}
+	}
 	return result, asker
 }

@@ -227,7 +227,7 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	return &shown
 }
 
-// countCall adds the call to the evidence of the rollout. It has a bill of canary read back.
+// countCall adds the call to the evidence of the rollout.
 func (x *exchange) countCall(succeeded bool) {
 	call, route := x.in.call, x.to.route
 	end := evidence.End{Succeeded: succeeded}
@@ -253,9 +253,6 @@ func (x *exchange) countCall(succeeded bool) {
 		}
 	}
 	x.gateway.rollout.Count(call, route, end)
-	if route.ReadBack && succeeded && call.Creates {
-		x.readBack()
-	}
 }
 
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It

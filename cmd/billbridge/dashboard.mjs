@@ -106,8 +106,8 @@ const rows = [
 		lines('Calls by backend', 'Calls by backend, and by the reason why the rollout chose it.', units.RequestsPerSecond, ['{{upstream}}: {{reason}}', `sum by (upstream, reason) (${perSecond('rollout_routed_total')})`]),
 		lines('Refused calls', 'Calls that were not sent, because the owning backend of the bill was not known.', units.RequestsPerSecond, ['{{reason}}', `sum by (reason) (${perSecond('rollout_refused_total')})`]),
 		lines('Verdicts', 'Verdicts on partners and operations, as in the report of the rollout.', units.Short, ['{{verdict}}', `max by (verdict) (billbridge_rollout_verdicts{${chosen}})`]),
-		lines('Comparisons', 'Reads that were sent to both backends, bills that were read back after canary created them at the new backend, and what was skipped because of a limit.', units.OpsPerSecond,
-			['read: {{class}}', `sum by (class) (${perSecond('rollout_comparisons_total')})`], ['read back: {{class}}', `sum by (class) (${perSecond('rollout_read_backs_total')})`]),
+		lines('Comparisons', 'Reads that were sent to both backends, and what was skipped because of a limit; reads of one bill that the gateway made by itself.', units.OpsPerSecond,
+			['compared: {{class}}', `sum by (class) (${perSecond('rollout_comparisons_total')})`], ['read: {{shown}}', `sum by (shown) (${perSecond('bill_reads_total')})`]),
 		lines('Time of the ledger, p99', 'Time of a read or write of the ledger. own: a create records its owning backend before it is sent.', units.Seconds, ['{{operation}}', quantile(0.99, 'rollout_ledger_seconds', chosen, 'operation')]),
 	]],
 	// max, not sum: gateways with one store report the same callbacks.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -17,9 +16,8 @@ import (
 type rolloutCompare struct {
 	adminFlags
 	partnerFlags
-	IDs  given     `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
-	Rate perSecond `default:"20/s" placeholder:"N/s" help:"The most bills per second (${default}), up to 100. A bill is read once at each backend, and again if the answers differ."`
-	JSON bool      `name:"json" help:"Print one JSON object instead of a table."`
+	IDs  given `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
+	JSON bool  `name:"json" help:"Print one JSON object instead of a table."`
 }
 
 // Run compares bills.
@@ -49,18 +47,6 @@ func (c *rolloutCompare) Run(ctx context.Context, one operate.PartnerRef) error 
 	return nil
 }
 
-// A perSecond is a rate such as 20/s or 20.
-type perSecond int
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (p *perSecond) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(strings.TrimSuffix(string(text), "/s"))
-	if *p = perSecond(n); err != nil || n < 1 || n > 100 {
-		return fmt.Errorf("must be 1/s to 100/s, but is %q", text)
-	}
-	return nil
-}
-
 // compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
 func (c *rolloutCompare) compare(
 	ctx context.Context, p operate.PartnerRef, lines []placed,
@@ -68,8 +54,8 @@ func (c *rolloutCompare) compare(
 	sum.Bills, sum.Left = map[string]int{}, len(lines)
 	for sum.Left > 0 && sum.Stopped == "" {
 		done := len(lines) - sum.Left
-		in := operate.BillsToCompare{PartnerRef: p, Rate: int(c.Rate)}
-		for _, line := range lines[done:min(done+3*int(c.Rate), len(lines))] { // no more than an answer has
+		in := operate.BillsToCompare{PartnerRef: p}
+		for _, line := range lines[done:min(done+100, len(lines))] { // more than an answer has
 			in.IDs += line.text + "\n"
 		}
 		var r operate.ComparedBills

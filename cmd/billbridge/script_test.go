@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 // commands of testscript they have
 //
 //	exits CODE PROGRAM [ARGS]      run a program to its end; stdin is kept until the next stdin command
+//	until REGEXP PROGRAM [ARGS]    run a program until its stdout matches
 //	start NAME PROGRAM [ARGS]      start a program in the background
 //	await NAME STREAM REGEXP       wait for a line; named groups become variables
 //	signal NAME HUP|TERM           send a signal
@@ -48,7 +49,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "start": start, "await": await, "signal": sendSignal, "ends": ends,
+			"exits": exits, "until": until, "start": start, "await": await, "signal": sendSignal, "ends": ends,
 			"call": call, "paste": paste, "fill": fill, "occupy": occupy,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -84,6 +85,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "until REGEXP PROGRAM [ARGS]")
+	expected := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		switch {
+		case expected.MatchString(ts.ReadFile("stdout")):
+			return
+		case time.Now().After(end):
+			ts.Fatalf("no match for %s", args[0])
+		}
 	}
 }
 

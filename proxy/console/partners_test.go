@@ -82,6 +82,21 @@ func (d *rolloutDesk) prove(key string) {
 	}
 }
 
+// The page of a partner shows the codes at both backends, and the calls that the new one cannot carry.
+func TestPageOfAPartnerShowsItsCalls(t *testing.T) {
+	t.Parallel()
+	d := newRolloutDesk(t)
+	d.seen("hana", 2*time.Hour)
+	for range 3 {
+		d.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.create", evidence.Old, evidence.End{
+			Code: "0000", Succeeded: true, Creates: true, Unsupported: [2]string{"", "VALIDATION_001 bill.tax"},
+		})
+	}
+	d.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.create", evidence.New, evidence.End{Code: "BILL_001"})
+	d.shows("/partners/"+partner.ShortOf("hana"), 200, "bill.create: VALIDATION_001 bill.tax (3, ",
+		`<code>0000</code></td><td data-label="Old backend" class="n">3</td>`, `<code>BILL_001</code></td><td data-label="Old backend" class="n">0</td>`)
+}
+
 // With a rollout the name of a partner is a link to its page; the links of a page that is refreshed have ids, so that the focus stays.
 func TestNameOfAPartnerIsALink(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func inLanguage(language, english, translation string) template.HTML {
 	switch {
 	case english == "" || language == pages.Languages[0]:
 		return template.HTML(escaped)
-	case translation == "":
+	case translation == "" || translation == english:
 		return template.HTML(`<span lang="en">` + escaped + `</span>`)
 	}
 	return template.HTML(template.HTMLEscapeString(translation))
@@ -57,9 +57,5 @@ func inLanguage(language, english, translation string) template.HTML {
 
 // note returns the translation of a note of the rollout.
 func note(language string, n evidence.Note) template.HTML {
-	text, ok := evidence.Language(language).Words(n)
-	if !ok {
-		text = ""
-	}
-	return inLanguage(language, n.String(), text)
+	return inLanguage(language, n.String(), evidence.Language(language).Words(n))
 }

@@ -7,6 +7,7 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -50,6 +51,7 @@ type Bill struct {
 	Writes    []Write   `json:"writes,omitempty"`   // those that had no answer; of an operation and merchant the last
 	Reads     int       `json:"reads,omitzero"`     // how often the gateway has read it since the last of Writes
 	Doubled   *Call     `json:"doubled,omitempty"`  // the call that showed it at both upstreams, until it is assigned
+	Created   *Call     `json:"created,omitempty"`  // its create, until a read has shown what that made
 
 	Amount string            `json:"amount,omitzero"` // of its create; "" if it is not certain of which
 	Seen   Sight             `json:"seen,omitzero"`   // the furthest state that a look showed
@@ -204,8 +206,6 @@ func Merge(a, b Bill) (both Bill, ok bool) {
 	if !b.Due.IsZero() {
 		both.plan(b.Due)
 	}
-	if both.Doubled == nil {
-		both.Doubled = b.Doubled
-	}
+	both.Doubled, both.Created = cmp.Or(both.Doubled, b.Doubled), cmp.Or(both.Created, b.Created)
 	return both, true
 }

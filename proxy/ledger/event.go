@@ -53,6 +53,12 @@ type CreateEnded struct {
 	Outcome Outcome
 }
 
+// Created makes the gateway read the bill after a create that succeeded, whether the bill has an owner or not.
+type Created struct {
+	Amount string // as of CreateBegun, if the bill has no owner
+	Next   time.Time
+}
+
 // Found is a look that showed a bill of which the owner was not known for certain. If the bill is or may be at another
 // upstream, the error is ErrOtherOwner. A bill that was pending before the last restore does not count as recorded: it
 // may have been released after the backup, and made at the other upstream. A bill of another merchant keeps its owner,
@@ -117,6 +123,7 @@ type Told struct{ Shows }
 
 // ReadEnded is the end of a read that the gateway has made by itself.
 type ReadEnded struct {
+	Created string                                      // the request of the create that was read back; "" for none
 	Claimed time.Time                                   // the Due of the claim; if it is another by now, something else was planned
 	Next    func(unknownSince, now time.Time) time.Time // the next read; zero: no more
 }

@@ -32,7 +32,7 @@ type Kind string
 const (
 	State   Kind = "state"    // it moved back, or along no move of the table
 	NotDone Kind = "not_done" // the write was acknowledged, and did nothing
-	Amount  Kind = "amount"   // another one than that of the create
+	Money   Kind = "money"    // another one than that of the create
 	Exact   Kind = "exact"    // a value that must not change
 	Other   Kind = "other"    // a further value: a few may
 )
@@ -91,7 +91,7 @@ func (b *Bill) look(c Call, s Shows) (found []Contradiction) {
 		found = append(found, vanished)
 	}
 	if b.Amount != "" && s.Amount != "" && s.Amount != b.Amount {
-		against(Amount, "", b.Amount, s.Amount)
+		against(Money, "", b.Amount, s.Amount)
 	}
 	return append(found, b.exact(c, s)...)
 }
@@ -189,9 +189,9 @@ func (b *Bill) said(c Call, s Shows) {
 	}
 }
 
-// awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that no
-// look has shown, and a doubtful look.
-func (b *Bill) awaited() (all []Call) {
+// Awaited are the calls after which the gateway looks at the bill: writes without an answer, an acknowledged one that
+// no look has shown, a doubtful look, and a create that is read back.
+func (b *Bill) Awaited() (all []Call) {
 	for _, w := range b.Writes {
 		if w.Resolved.IsZero() {
 			all = append(all, w.Call)
@@ -203,12 +203,15 @@ func (b *Bill) awaited() (all []Call) {
 	if b.Doubt != nil {
 		all = append(all, b.Doubt.Call)
 	}
+	if b.Created != nil {
+		all = append(all, *b.Created)
+	}
 	return all
 }
 
 // Awaits are the calls after which the gateway looks at the bill, and others, of each upstream and merchant one.
 func (b *Bill) Awaits(others ...Call) (calls []Call) {
-	for _, c := range append(b.awaited(), others...) {
+	for _, c := range append(b.Awaited(), others...) {
 		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
 			calls = append(calls, c)
 		}

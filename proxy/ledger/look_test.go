@@ -126,6 +126,48 @@ func TestTimesOfReadsAreThoseOfEachWrite(t *testing.T) {
 	}
 }
 
+// A create is read back once, also if something else is planned meanwhile; another create with the id is read back, too.
+func TestCreateIsReadBackOnce(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		meanwhile []ledger.Event
+		due       time.Time
+		created   string
+	}{
+		{nil, time.Time{}, ""},
+		{[]ledger.Event{{Call: ledger.Call{At: noon, Operation: "bill.cancel"}, What: ledger.WriteUnknown{Next: noon}}}, noon, ""},
+		{[]ledger.Event{{Call: ledger.Call{At: noon, Request: "second"}, What: ledger.Created{Next: noon}}}, noon, "second"},
+	} {
+		b := ledger.Bill{ID: "b"}
+		apply := func(e ledger.Event) {
+			t.Helper()
+			next, _, err := ledger.Next(env, b, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = next
+		}
+		call := ledger.Call{At: noon, Operation: "bill.create", Request: "first", Upstream: "new", Merchant: "shop"}
+		apply(ledger.Event{Call: call, What: ledger.Created{Amount: "100", Next: noon.Add(time.Second)}})
+		if calls := b.Awaits(); !b.Due.Equal(noon.Add(time.Second)) || b.Amount != "100" || len(calls) != 1 || calls[0] != call {
+			t.Errorf("%+v", b)
+		}
+		apply(ledger.Event{Call: ledger.Call{At: noon}, What: ledger.Claimed{For: time.Minute}})
+		end := ledger.ReadEnded{Created: "first", Claimed: b.Due, Next: func(time.Time, time.Time) time.Time { return noon }}
+		for _, e := range row.meanwhile {
+			apply(e)
+		}
+		apply(ledger.Event{Call: ledger.Call{At: noon}, What: end})
+		created := ""
+		if b.Created != nil {
+			created = b.Created.Request
+		}
+		if !b.Due.Equal(row.due) || created != row.created {
+			t.Errorf("due %s, %q is to be read back; want %s, %q", b.Due, created, row.due, row.created)
+		}
+	}
+}
+
 // What looks show against what is known: the table of every kind, and of what is none.
 func TestContradictions(t *testing.T) {
 	t.Parallel()
@@ -160,8 +202,8 @@ create 100, 1s F, 2s said C, 3s F, 1m3s C | not_done C>F vanished
 create 100, 1s W, 2s said D, 3s W, 4s W, 2m W, 3m F | not_done D>W
 create 100, 1s W, 2s said D, 3s D |
 # the amount, and what must not change
-create 100, 1s F 100, 2s F 101 | amount 100>101
-create 100, 1s W, 2s W 90 | amount 100>90
+create 100, 1s F 100, 2s F 101 | money 100>101
+create 100, 1s W, 2s W 90 | money 100>90
 create 100, 1s F 100 num=1 at=7, 2s F 100 num=2 at=7 | exact num (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num=1 at=7, 3s F 100 num=1 at=8 | exact at (another)>(now)
 create 100, 1s F 100 num=1, 2s F 100 num= | exact num (there)>(missing)

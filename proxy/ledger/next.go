@@ -144,6 +144,15 @@ func (e CreateEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	return nil, nil
 }
 
+func (e Created) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	if !b.recorded() && len(e.Amount) <= amountAtMost {
+		b.Amount = e.Amount
+	}
+	b.Created = &c
+	b.plan(env.Stamp(e.Next))
+	return nil, nil
+}
+
 // amountAtMost is the most bytes of an amount that is kept.
 const amountAtMost = 32
 
@@ -297,17 +306,20 @@ const CreateOperation = "bill.create"
 
 // rest ends the reads of the gateway when they have nothing to find out any more.
 func (b *Bill) rest() {
-	if len(b.awaited()) == 0 {
+	if len(b.Awaited()) == 0 {
 		b.Due = time.Time{}
 	}
 }
 
 func (e ReadEnded) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
+	if b.Created != nil && b.Created.Request == e.Created {
+		b.Created = nil
+	}
 	if !b.Due.Equal(e.Claimed) {
 		return nil, nil
 	}
 	b.Due = time.Time{}
-	for _, waits := range b.awaited() {
+	for _, waits := range b.Awaited() {
 		if next := e.Next(waits.At, c.At); !next.IsZero() {
 			b.plan(next)
 		}

@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -44,7 +45,7 @@ type LedgerBill struct {
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 
 	NextRead *time.Time `json:"next_read,omitempty"` // when the gateway reads it, or when its partner has called
-	Awaits   []string   `json:"awaits,omitempty"`    // the operations whose effect a read is to show
+	Awaits   []string   `json:"awaits,omitempty"`    // operations whose effect a read is to show, "read back"
 }
 
 // Read reads a bill at both backends, and records in the ledger what they say.
@@ -61,7 +62,8 @@ func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	for _, says := range b.Backends {
 		s := resultOf(says)
 		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
-		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, says.Upstream == owner, sent); err != nil {
+		events := o.Rollout.Looked(says.Upstream, s, says.Upstream == owner, sent)
+		if err := o.Rollout.RecordRead(ctx, ledger.Bill{Partner: b.ID, ID: b.Bill}, nil, events...); err != nil {
 			return b, err
 		}
 	}
@@ -131,8 +133,14 @@ func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
 		row.Upstream, string(row.State), known(row.Changed),
 		len(row.Creates), row.Uncertain, known(row.Ends), known(row.Ended), known(row.Due), nil,
 	}
-	for _, c := range row.Awaits() {
-		b.Awaits = append(b.Awaits, c.Operation)
+	for _, c := range row.Awaited() {
+		why := c.Operation
+		if row.Created != nil && c == *row.Created {
+			why = string(evidence.ByReadBack)
+		}
+		if !slices.Contains(b.Awaits, why) {
+			b.Awaits = append(b.Awaits, why)
+		}
 	}
 	return b
 }
@@ -147,21 +155,6 @@ func resultOf(says rollout.BackendBill) rollout.ReadResult {
 		}
 	}
 	return s
-}
-
-// recordRead records what a read of a bill showed; owned says whether its owning backend was read.
-func (o *Operator) recordRead(
-	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
-) error {
-	if owned && s.Result == rollout.Present {
-		_, _, err := o.Store.Apply(ctx, ledger.Bill{Partner: id, ID: bill}, ledger.Event{
-			Call: ledger.Call{At: o.Now(), Upstream: upstream, Merchant: s.Merchant}, What: ledger.Found{},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return o.Rollout.RecordProbe(ctx, id, bill, upstream, s, sent)
 }
 
 // upstreamOf returns the upstream that an operator calls old or new, "" for another word.

@@ -19,8 +19,7 @@ type CompareBill func(ctx context.Context, id partner.ID, bill string) evidence.
 // BillsToCompare are bills of a partner.
 type BillsToCompare struct {
 	PartnerRef
-	IDs  string `json:"ids,omitzero"`         // one on each line
-	Rate int    `json:"rate,omitzero,string"` // the most bills per second
+	IDs string `json:"ids,omitzero"` // one on each line
 }
 
 // ComparedBills are what a comparison of bills has shown.
@@ -44,7 +43,6 @@ type ComparedField struct {
 }
 
 const (
-	compareRate   = 100             // the highest Rate
 	compareMost   = 1000            // bills of a list
 	compareWithin = 3 * time.Second // after which an answer is given
 	compareFields = 10
@@ -52,7 +50,8 @@ const (
 )
 
 // CompareBills compares bills of a partner at both backends now, for some seconds. It sends nothing but reads, one bill
-// after another, and one answer at a time on a gateway. It stops if the breaker of a backend is open.
+// after another at the rate of the gateway's own reads, and one answer at a time on a gateway. It stops if the breaker
+// of a backend is open.
 func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
 	bills := strings.Split(strings.TrimSpace(b.IDs), "\n")
 	id, err := o.named(ctx, b.Partner)
@@ -66,8 +65,6 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	case o.Rollout.Settings().Config.Bills == config.Separate:
 		return c, conflict("Nothing was read: with bills: separate each bill is at one backend, so there is nothing " +
 			"to compare.")
-	case b.Rate < 1 || b.Rate > compareRate:
-		return c, badRequest("rate must be 1 to %d bills per second, but is %d", compareRate, b.Rate)
 	case o.CompareBill == nil || o.Knows == nil || !o.Knows(id):
 		return c, conflict("Nothing was read: the gateway knows the key of a partner when it has called since the " +
 			"start of the gateway.")
@@ -76,8 +73,6 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	}
 	defer o.comparing.Unlock()
 	c.Who, c.Left, c.Bills = o.who(id), len(bills), map[string]int{}
-	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
-	defer tick.Stop()
 	began := o.Now()
 	for _, bill := range bills {
 		for _, upstream := range o.Rollout.Settings().Backends {
@@ -95,10 +90,7 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 		}
 		c.add(result, bill)
 		c.Left--
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
+		o.pause(ctx)
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func newComparing(t *testing.T) *comparing {
 	return c
 }
 
-const comparePath = "/rollout/compare?rate=100&partner="
+const comparePath = "/rollout/compare?partner="
 
 func (c *comparing) compare(bills ...string) operate.ComparedBills {
 	c.t.Helper()
@@ -77,7 +77,7 @@ func TestComparisonEndsWithItsCaller(t *testing.T) {
 		}
 		return read(inner, id, bill)
 	}
-	r, err := c.CompareBills(ctx, operate.BillsToCompare{PartnerRef: operate.PartnerRef{Partner: hash("one")}, Rate: 100, IDs: "same1\nsame3\nsame2"})
+	r, err := c.CompareBills(ctx, operate.BillsToCompare{PartnerRef: operate.PartnerRef{Partner: hash("one")}, IDs: "same1\nsame3\nsame2"})
 	if err != nil || r.Bills["same"] != 1 || r.Left != 2 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -88,11 +88,9 @@ func TestComparisonsAreRefused(t *testing.T) {
 	c := newComparing(t)
 	one := hash("one")
 	for path, says := range map[string]string{
-		"/rollout/compare?rate=100":                                 "partner is missing",
-		comparePath + "default":                                     "partner must be one partner",
-		comparePath + one:                                           "ids must be 1 to 1000 bills, each on a line",
-		"/rollout/compare?ids=a&partner=" + one:                     "rate must be 1 to 100 bills per second, but is 0",
-		"/rollout/compare?ids=a&rate=101&partner=" + one:            "but is 101",
+		"/rollout/compare":      "partner is missing",
+		comparePath + "default": "partner must be one partner",
+		comparePath + one:       "ids must be 1 to 1000 bills, each on a line",
 		comparePath + one + "&ids=a" + strings.Repeat("%0Aa", 1000): "ids must be 1 to 1000 bills, each on a line",
 	} {
 		c.denies(400, "POST", path, says)

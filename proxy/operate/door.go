@@ -37,7 +37,7 @@ import (
 //	GET  /rollout/reads?partner=                                 [Operator.Reads]
 //	POST /rollout/read-all?partner=                              [Operator.ReadAll]
 //	POST /rollout/dismiss?partner=&bill=&merchant=&by=           [Operator.Dismiss]
-//	POST /rollout/compare?partner=&ids=&rate=                    [Operator.CompareBills]
+//	POST /rollout/compare?partner=&ids=                          [Operator.CompareBills]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /rollout/waves?active=true                              [Operator.Waves]

@@ -74,8 +74,8 @@ func New(o Options) *Operator {
 	made := &Operator{Options: o}
 	made.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_bill_reads_total",
-		Help: "Reads that the gateway made by itself, of bills with an unknown outcome or a doubtful state, or whose " +
-			"callback may be lost, by what they showed.",
+		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
+			"doubtful state, or whose callback may be lost, by what they showed.",
 	}, []string{"shown"})
 	for _, shown := range append(slices.Collect(maps.Values(rollout.ResultTexts)), rollout.NotAsked) {
 		made.read.WithLabelValues(shown)

@@ -74,8 +74,8 @@ func (t *Traffic) add(n evidence.Count, success string) {
 		t.Last = known(n.Last)
 	}
 	if n.Creates {
-		t.AtNew += n.Backends[evidence.New].Codes[success]
-		t.Bills += n.Backends[evidence.Old].Codes[success] + n.Backends[evidence.New].Codes[success]
+		t.AtNew += n.Codes[success][evidence.New]
+		t.Bills += n.Codes[success][evidence.Old] + n.Codes[success][evidence.New]
 	}
 }
 

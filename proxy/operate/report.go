@@ -39,7 +39,7 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
 	}
 	for _, n := range s.Counts {
-		r.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
+		r.Calls += n.Calls[evidence.Old] + n.Calls[evidence.New]
 	}
 	return r
 }

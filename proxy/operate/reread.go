@@ -12,6 +12,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -122,37 +123,44 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 		}
 	}
 	type as struct{ upstream, merchant string }
-	shown := map[as]rollout.BackendBill{}
+	shown, events := map[as]rollout.BackendBill{}, []ledger.Event(nil)
 	for i, c := range r.Bill.Awaits(looks...) {
 		if i > 0 {
 			o.pause(ctx)
 		}
-		says, err := o.readFor(ctx, r.Bill, c)
-		if err != nil || ctx.Err() != nil {
-			return false, err
+		says, seen := o.readFor(ctx, r.Bill, c)
+		if ctx.Err() != nil {
+			return false, nil
 		}
-		shown[as{c.Upstream, c.Merchant}] = says
+		shown[as{c.Upstream, c.Merchant}], events = says, append(events, seen...)
 	}
 	within, cancel = withNewTimeout(ctx)
 	defer cancel()
+	if o.Rollout != nil {
+		end := ledger.ReadEnded{Claimed: r.Bill.Due, Next: o.Rollout.Settings().NextRead}
+		var created func(amount string) evidence.Comparison
+		if c := r.Bill.Created; c != nil {
+			end.Created, created = c.Request, shown[as{c.Upstream, c.Merchant}].Created
+		}
+		if !r.Bill.Due.IsZero() {
+			events = append(events, ledger.Event{Call: ledger.Call{At: o.Now()}, What: end})
+		}
+		err = o.Rollout.RecordRead(within, r.Bill, created, events...)
+	}
 	for _, l := range r.Looks {
 		says := shown[as{l.Upstream, l.Merchant}]
 		err = errors.Join(err, o.Relay.Looked(within, l, r.At, relay.Shown{
 			State: says.State, Means: says.Shows.Means, Callback: says.Callback,
 		}))
 	}
-	if o.Rollout != nil && !r.Bill.Due.IsZero() {
-		_, _, failed := o.Store.Apply(within, ledger.Bill{Partner: id, ID: r.Bill.ID}, ledger.Event{
-			Call: ledger.Call{At: o.Now()}, What: ledger.ReadEnded{Claimed: r.Bill.Due, Next: o.Rollout.Settings().NextRead},
-		})
-		err = errors.Join(err, failed)
-	}
 	return err == nil, err
 }
 
-// readFor reads a bill where a call of it was sent, and records in the ledger what that shows. A call that the ledger
-// awaits is read at a backend of the rollout alone: what else resolves it is not known.
-func (o *Operator) readFor(ctx context.Context, b ledger.Bill, c ledger.Call) (says rollout.BackendBill, err error) {
+// readFor reads a bill where a call of it was sent, and returns what that shows, also as the ledger sees it. A call
+// that the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
+func (o *Operator) readFor(
+	ctx context.Context, b ledger.Bill, c ledger.Call,
+) (says rollout.BackendBill, events []ledger.Event) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	says.Result = rollout.NotAsked
@@ -173,24 +181,21 @@ func (o *Operator) readFor(ctx context.Context, b ledger.Bill, c ledger.Call) (s
 	if o.Rollout == nil || !backend && !awaited {
 		return says, nil
 	}
-	within, cancel = withNewTimeout(ctx)
-	defer cancel()
 	s := resultOf(says)
-	s.By, s.Merchant = rollout.ByGateway, asked.Merchant // of the partner's first call if the write named none
-	if awaited {
+	s.By, s.Merchant = rollout.ByGateway, asked.Merchant  // of the partner's first call if the write named none
+	if awaited && (b.Created == nil || c != *b.Created) { // else one line for each create
 		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
 			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
 			"upstream", c.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	}
 	if s.Result == rollout.Present || s.Result == rollout.Absent {
 		owned := b.State != ledger.Released && b.Upstream == c.Upstream
-		return says, o.recordRead(within, b.Partner, b.ID, c.Upstream, s, owned, sent)
+		return says, o.Rollout.Looked(c.Upstream, s, owned, sent)
 	}
-	_, _, err = o.Store.Apply(within, ledger.Bill{Partner: b.Partner, ID: b.ID}, ledger.Event{
+	return says, []ledger.Event{{
 		Call: ledger.Call{At: sent, Upstream: c.Upstream, Merchant: c.Merchant},
 		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
-	})
-	return says, err
+	}}
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.

@@ -16,6 +16,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -265,4 +266,87 @@ func TestOneReadIsForAllWhoAsk(t *testing.T) {
 	found, err := d.store.ClaimRead(ctx, one, store.Due{Looks: noon.Add(time.Hour * 12)}, noon)
 	must(t, err)
 	equal(t, len(found.Looks), 0, "this backend reports no cancels, so that none is missing")
+}
+
+// A bill is read back once after its create, whichever gateway ends meanwhile, and counts as the read shows it. What
+// contradicts the ledger counts as that alone.
+func TestReadBackIsAnEntryOfTheQueue(t *testing.T) {
+	t.Parallel()
+	compared := func(class evidence.Class, amount string) func(string) evidence.Comparison {
+		return func(asked string) evidence.Comparison {
+			if asked != amount {
+				t.Errorf("compared with a create of %q, want %q", asked, amount)
+			}
+			return evidence.Comparison{Class: class, Bill: "B1", Succeeded: [2]bool{true, true}, ReadBack: true, States: true}
+		}
+	}
+	read := rollout.BackendBill{Result: rollout.ResultTexts[rollout.Present], State: "W", Shows: ledger.Shows{Means: "unpaid"}}
+	wrong := rollout.BackendBill{Result: read.Result, State: "F", Shows: ledger.Shows{Means: "paid", Amount: "101"}}
+	for name, row := range map[string]struct {
+		bills string
+		says  rollout.BackendBill
+		class evidence.Class // of the read
+		want  evidence.Tally
+		n     int // that were compared
+	}{
+		"as it was created":          {separate, read, evidence.Same, evidence.Tally{}, 1},
+		"with shared bills":          {shared, read, evidence.Same, evidence.Tally{}, 1},
+		"not there":                  {separate, rollout.BackendBill{Result: rollout.ResultTexts[rollout.Absent]}, evidence.NotThere, evidence.Tally{NotThere: 1}, 0},
+		"no answer":                  {separate, rollout.BackendBill{Result: rollout.ResultTexts[rollout.Unclear]}, evidence.NoAnswer, evidence.Tally{Unclear: 1}, 0},
+		"against the ledger's":       {separate, wrong, evidence.Differs, evidence.Tally{Differed: 1}, 1},
+		"not read: no backend of it": {separate, rollout.BackendBill{Result: rollout.NotAsked}, "", evidence.Tally{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, one := t.Context(), partner.Of("one")
+			opened := proxytest.Open(t, "memory:")
+			must(t, opened.Prove(ctx, one))
+			call := ledger.Call{At: noon, Operation: "bill.create", Request: "call", Upstream: "fresh", Member: "member", Merchant: "shop"}
+			event := func(what ledger.What) ledger.Event { return ledger.Event{Call: call, What: what} }
+			known := ledger.Bill{Partner: one, ID: "B1"}
+			if row.bills == separate {
+				bill, _, err := opened.Apply(ctx, known, event(ledger.CreateBegun{Token: "t", Amount: "100"}))
+				must(t, err)
+				known = bill
+				_, _, err = opened.Apply(ctx, known, event(ledger.CreateEnded{Token: "t", Outcome: ledger.Succeeded}),
+					event(ledger.Created{Amount: "100", Next: noon.Add(time.Minute)}))
+				must(t, err)
+			} else {
+				_, _, err := opened.Apply(ctx, known, event(ledger.Created{Amount: "100", Next: noon.Add(time.Minute)}))
+				must(t, err)
+			}
+			d := newTestOperator(t, opened, row.bills) // after the create
+			if b, err := d.Read(ctx, operate.BillRef{PartnerRef: operate.PartnerRef{Partner: hash("one")}, Bill: "B1"}); err != nil ||
+				row.bills == separate && !slices.Equal(b.Ledger.Awaits, []string{"read back"}) {
+				t.Errorf("%+v, %v", b.Ledger, err)
+			}
+			reads := d.readsAs(row.says.Result)
+			asked := d.ReadBill
+			d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+				_, as = asked(ctx, upstream, as, bill)
+				says := row.says
+				says.Upstream = upstream
+				if row.class != "" {
+					says.Created = compared(row.class, "100")
+				}
+				return says, as
+			}
+			for after := range 3 {
+				d.later.Store(int64(time.Duration(after) * time.Minute))
+				must(t, d.ReadDue(ctx))
+			}
+			equal(t, *reads, []string{"B1 at fresh as member/shop after 1m0s"})
+			var got evidence.Tally
+			n := 0
+			for _, c := range d.Router.Counts().Snapshot().Counts {
+				got, n = c.Tally, c.Compared
+			}
+			equal(t, got, row.want)
+			equal(t, n, row.n)
+			b, err := opened.Bill(ctx, one, "B1")
+			if must(t, err); b.Created != nil || !b.Due.IsZero() {
+				t.Errorf("%+v", b)
+			}
+		})
+	}
 }

@@ -30,7 +30,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 		must(t, proxytest.On(s).NoAnswer(ctx, partner.Of("a"), bill, cancel, ledger.Reading{Finding: rollout.NotAsked}, at))
 	}
 	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
-	must(t, r.RecordProbe(ctx, partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)))
+	must(t, r.RecordRead(ctx, ledger.Bill{Partner: partner.Of("a"), ID: "B3"}, nil, r.Looked("old", read, false, noon.Add(time.Hour))...))
 	check := func(stopped, unclear string) {
 		t.Helper()
 		want := "# HELP billbridge_rollout_stopped 1 while the kill switch is on, otherwise 0.\n" +

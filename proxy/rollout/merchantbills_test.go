@@ -63,7 +63,7 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 			second()
 		}
 		ended := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: shopA}
-		if err := d.RecordProbe(t.Context(), someone, bill, "old", ended, d.now); err != nil {
+		if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", ended, false, d.now)...); err != nil {
 			t.Fatal(err)
 		}
 		if endsFirst {
@@ -140,7 +140,7 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	shows := func(merchant string) proxytest.Owner {
 		t.Helper()
 		read := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: merchant}
-		if err := d.RecordProbe(t.Context(), someone, bill, "old", read, d.now); err != nil {
+		if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", read, false, d.now)...); err != nil {
 			t.Fatal(err)
 		}
 		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
@@ -207,7 +207,7 @@ func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
 			want     int
 		}{{shopB, 1}, {shopA, 0}} {
 			read := rollout.ReadResult{Result: rollout.Present, State: "W", By: rollout.ByGateway, Merchant: row.merchant}
-			if err := d.RecordProbe(t.Context(), someone, bill, "new", read, d.now); err != nil {
+			if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("new", read, false, d.now)...); err != nil {
 				t.Fatal(err)
 			}
 			if n := unknown(shopA); n != row.want {

@@ -115,8 +115,10 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 		return err
 	}
 	var texts []string
-	for _, one := range counted.Unread {
-		texts = append(texts, one.Err.Error())
+	for _, n := range counted.Counts {
+		if n.Unread != nil {
+			texts = append(texts, n.Unread.Error())
+		}
 	}
 	const most = 10 // of a line
 	unread := strings.Join(texts[:min(len(texts), most)], "; ")

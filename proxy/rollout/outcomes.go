@@ -8,7 +8,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -75,6 +74,11 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	}
 	if e.Proof && (w.pending || w.create != "") {
 		events = append(events, r.event(c, w.Upstream, ledger.Proved{}))
+	}
+	if w.ReadBack && c.Creates && e.Outcome == ledger.Succeeded {
+		if next := r.nextTurn(); !next.IsZero() {
+			events = append(events, r.event(c, w.Upstream, ledger.Created{Amount: c.Amount, Next: next}))
+		}
 	}
 	if e.Shown != nil && w.Relevant(*e.Shown) {
 		s := *e.Shown
@@ -175,19 +179,55 @@ func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []l
 	return []ledger.Event{e}
 }
 
-// RecordProbe records what a read of a bill at an upstream showed. It was not sent before at.
-func (r *Router) RecordProbe(
-	ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time,
+// Looked are the events of a read of a bill at an upstream, of its owner or not, that was not sent before at.
+func (r *Router) Looked(upstream string, s ReadResult, owner bool, at time.Time) (events []ledger.Event) {
+	c := Call{Merchant: s.Merchant}
+	if owner && s.Result == Present {
+		events = append(events, r.nowEvent(c, upstream, ledger.Proved{}))
+	}
+	return append(events, r.looked(c, upstream, s, at)...)
+}
+
+// RecordRead applies the events of reads to a bill. If it was read back, created compares it with its create's amount.
+func (r *Router) RecordRead(
+	ctx context.Context, bill ledger.Bill, created func(amount string) evidence.Comparison, events ...ledger.Event,
 ) error {
-	events := r.looked(Call{Partner: partner, Bill: bill}, upstream, s, at)
 	if len(events) == 0 {
 		return nil
 	}
-	_, err := r.apply(ctx, ledger.Bill{Partner: partner, ID: bill}, events...)
+	_, found, err := r.contradicted(ctx, bill, events...)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}
+	if created != nil && err == nil && len(found) == 0 {
+		asked := bill.Amount
+		if len(bill.Creates) > 0 { // the bill that was read can be that of another create
+			asked = ""
+		}
+		result := created(asked)
+		result.Request, result.At = bill.Created.Request, bill.Created.At
+		r.counts.Add(bill.Partner, bill.Created.Operation, result)
+	}
 	return err
+}
+
+// mostTurns is how far ahead bills are read back.
+const mostTurns = time.Minute
+
+// nextTurn returns when a bill is read back after its create. Bills take turns, so that other reads always come, too;
+// zero: so many creates have succeeded that there is no turn, and the bill is not read back.
+func (r *Router) nextTurn() (next time.Time) {
+	now, each := r.now(), r.current.Load().each
+	r.turns.Lock()
+	defer r.turns.Unlock()
+	switch ahead := r.turn.Sub(now); {
+	case ahead < 0 || ahead > 2*mostTurns: // the clock was set back
+		r.turn = now
+	case ahead > mostTurns:
+		return time.Time{}
+	}
+	next, r.turn = r.turn, r.turn.Add(each)
+	return next
 }
 
 func (s ReadResult) reading() ledger.Reading {

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -408,8 +409,10 @@ func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []Blockin
 		}
 	}
 	all := reasonsOf(Unproven, failed...)
-	for _, one := range counted.Unread {
-		all = append(all, unchecked(one.Err)...)
+	for _, n := range counted.Counts {
+		if n.Unread != nil {
+			all = append(all, unchecked(n.Unread)...)
+		}
 	}
 	return all
 }
@@ -422,10 +425,10 @@ func (r *Router) lacking(
 		if !concerned(n.Partner) {
 			continue
 		}
-		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
-			if age(r.store, r.now(), lack.Last) < recent {
+		for _, why := range slices.Sorted(maps.Keys(n.Unsupported[backend])) {
+			if lack := n.Unsupported[backend][why]; age(r.store, r.now(), lack.Last) < recent {
 				all = append(all, evidence.Say("uncarried", s.Label(n.Partner), s.Backends[backend],
-					n.Operation, lack.Why, lack.Count, lack.Last))
+					n.Operation, why, lack.Count, lack.Last))
 			}
 		}
 	}

@@ -196,6 +196,56 @@ func TestShadowComparesAndNewBillsAreReadBack(t *testing.T) {
 	}
 }
 
+// Creates that succeed at the new backend are read back one after another, at half the rate of the gateway's reads, and not
+// more than a minute later: so they do not hold up other reads.
+func TestBillsTakeTurnsToBeReadBack(t *testing.T) {
+	t.Parallel()
+	for _, bills := range []string{"separate", "shared"} {
+		d := newCrossroads(t, rollout.StageNew, ", bills: "+bills)
+		n, planned := 0, []time.Duration{}
+		create := func(end rollout.Ending) {
+			t.Helper()
+			n++
+			c := rollout.Call{Operation: "bill.create", ID: fmt.Sprint("call", n), Creates: true, Writes: true, Partner: someone, Bill: fmt.Sprint("B", n)}
+			route, err := d.Route(t.Context(), c, d.ask)
+			b, failed := ledger.Bill{}, d.Ended(t.Context(), route, end)
+			if err == nil && failed == nil {
+				b, err = d.store.Bill(t.Context(), someone, c.Bill)
+			}
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			if b.Created != nil {
+				planned = append(planned, b.Due.Sub(d.now))
+				if b.Created.Request != c.ID || b.Created.Upstream != "new" {
+					t.Errorf("%+v", b.Created)
+				}
+			}
+		}
+		create(rollout.Ending{Outcome: ledger.Refused})
+		create(rollout.Ending{Outcome: ledger.Unknown})
+		create(rollout.Ending{Outcome: ledger.NotSent})
+		if len(planned) != 0 {
+			t.Errorf("%s: a create without a success is read back: %s", bills, planned)
+		}
+		for range 400 {
+			create(rollout.Ending{Outcome: ledger.Succeeded})
+		}
+		if len(planned) != 301 || planned[0] != 0 || planned[1] != 200*time.Millisecond || planned[300] != time.Minute {
+			t.Errorf("%d are read back, the first at %s", len(planned), planned[:2])
+		}
+		for _, later := range []time.Duration{time.Second, -time.Hour} { // also if the clock is set back
+			d.now, planned = d.now.Add(later), nil
+			for range 20 {
+				create(rollout.Ending{Outcome: ledger.Succeeded})
+			}
+			if want := map[time.Duration]int{time.Second: 5, -time.Hour: 20}[later]; len(planned) != want {
+				t.Errorf("after %s %d are read back, want %d", later, len(planned), want)
+			}
+		}
+	}
+}
+
 // A panic in a probe is no clear answer, and it does not end the process.
 func TestPanicInAProbeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -34,6 +35,9 @@ type BackendBill struct {
 
 	Shows    ledger.Shows `json:"-"` // what can be compared with the ledger
 	Callback []byte       `json:"-"` // that reports the state, in the upstream's form
+
+	// compares the bill with a create of an amount; nil if the bill was not read
+	Created func(amount string) evidence.Comparison `json:"-"`
 }
 
 // Shows is what the fields of a message show of a bill in a state with a meaning. A bill that can still be paid has no

@@ -69,6 +69,8 @@ type Router struct {
 	unread  atomic.Pointer[string]             // what the log said last of counts that cannot be read; nil before
 	unclear atomic.Int64                       // writes whose outcome an operator must look at, as in the metrics
 	settled sync.Map                           // partners whose settling period is over: partner.ID
+	turns   sync.Mutex                         // of the next
+	turn    time.Time                          // when the next bill is read back
 
 	scanning chan struct{} // holds one
 }
@@ -79,6 +81,7 @@ type Settings struct {
 	Names    config.Partners
 	Backends [2]string                // the upstreams
 	wire     map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
+	each     time.Duration            // between reads after creates: half of the gateway's reads
 }
 
 // Label returns a partner for people: the first digits of its ID, and its name.
@@ -196,7 +199,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
-		wire: map[string]time.Duration{},
+		wire: map[string]time.Duration{}, each: 2 * time.Second / time.Duration(c.Limits.Reads),
 	}
 	for _, u := range c.Upstreams {
 		s.wire[u.Name] = c.Rollout.SendWithin + time.Duration(u.Timeout) + wireSettles

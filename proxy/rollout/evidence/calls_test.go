@@ -101,7 +101,7 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	fails()
-	if s := counts.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Backends[evidence.New].Codes["PARTNER_003"] != 1 {
+	if s := counts.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Codes["PARTNER_003"][evidence.New] != 1 {
 		t.Errorf("%+v", s)
 	}
 	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot().Counts) != 1 {

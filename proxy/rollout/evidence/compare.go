@@ -153,11 +153,11 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 // Created are the values of a create that a read shows.
 type Created struct{ Bill, Amount string }
 
-// compareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
+// CompareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
-func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
+func CompareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
-	state, amount := shown.of(billing.State), shown.of(billing.Amount)
+	state, price := shown.of(billing.State), shown.of(billing.Amount)
 	table := op.Table()
 	unpaid, paid := billing.Unpaid(table, state.Means), billing.Paid(table, state.Means)
 	c := Comparison{
@@ -175,7 +175,7 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	case !shown.success:
 		code := maskCode(shown.code, table.Catalogue(), []string{shown.key})
 		differs(Difference{codePath, InCode, "(success)", code})
-	case state.Empty, paid && amount.Empty && asked.Amount != "": // a success without a state shows no bill
+	case state.Empty, paid && price.Empty && asked.Amount != "": // a success without a state shows no bill
 		c.Class = NoAnswer
 	case !unpaid && !paid && billing.Final(table, state.Means):
 		c.Class = Moved
@@ -184,10 +184,9 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 		if !unpaid && !paid {
 			differs(Difference{state.Path, InState, billing.Begins(table) + expected, example(state, shown.key)})
 		}
-		shows := !amount.Empty && (paid || strings.Trim(amount.Text, "0") != "")
-		if shows && asked.Amount != "" && amount.Text != asked.Amount {
-			want := legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true})
-			differs(Difference{amount.Path, InMoney, want + expected, example(amount, shown.key)})
+		shows := !price.Empty && (paid || strings.Trim(price.Text, "0") != "")
+		if shows && asked.Amount != "" && price.Text != asked.Amount {
+			differs(Difference{price.Path, InMoney, amount(asked.Amount) + expected, example(price, shown.key)})
 		}
 	}
 	return c
@@ -281,4 +280,9 @@ func legible(f translate.Fact) string {
 		return f.Text
 	}
 	return billing.Hidden
+}
+
+// amount is an amount if people may see it.
+func amount(text string) string {
+	return legible(translate.Fact{Text: text, Role: billing.Amount, Public: true})
 }

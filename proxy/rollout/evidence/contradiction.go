@@ -1,19 +1,6 @@
 package evidence
 
-import (
-	"billbridge/proxy/ledger"
-	"billbridge/translate"
-	"billbridge/translate/billing"
-)
-
-// contradictions are the kinds of differences that contradictions are, with the path of those that have none.
-var contradictions = map[ledger.Kind]struct {
-	kind Kind
-	path string
-}{
-	ledger.State: {InState, "(state)"}, ledger.NotDone: {InState, "(state)"}, ledger.Amount: {InMoney, "(amount)"},
-	ledger.Exact: {InExact, ""}, ledger.Other: {InOther, ""},
-}
+import "billbridge/proxy/ledger"
 
 // Contradicts is what a backend showed of a bill against what it had shown or acknowledged before, or against the create.
 // What a second look has not shown again is no difference: a copy of its data was behind.
@@ -24,18 +11,16 @@ func Contradicts(bill string, c ledger.Contradiction) Comparison {
 	if c.Vanished {
 		return result
 	}
-	is := contradictions[c.Kind]
-	show := func(text string) string { return text } // a meaning, or in which of the two it is
-	if c.Kind == ledger.Amount {
-		show = func(text string) string {
-			return legible(translate.Fact{Text: text, Role: billing.Amount, Public: true})
-		}
+	d := Difference{Path: c.Path, Kind: Kind(c.Kind), First: c.Before, Second: c.Now}
+	switch c.Kind {
+	case ledger.NotDone:
+		d.Kind = InState
+	case ledger.Money:
+		d.First, d.Second = amount(d.First), amount(d.Second)
 	}
-	path := c.Path
-	if path == "" {
-		path = is.path
+	if d.Path == "" {
+		d.Path = "(" + string(d.Kind) + ")"
 	}
-	result.Class = Differs
-	result.Differences = []Difference{{Path: path, Kind: is.kind, First: show(c.Before), Second: show(c.Now)}}
+	result.Class, result.Differences = Differs, []Difference{d}
 	return result
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ type Count struct {
 	Version   string     `json:"-"` // of the operation, by the table
 	Since     time.Time  `json:"since"`
 	Last      time.Time  `json:"-"` // when the store got the last of it: seconds after a call of the partner
+	Unread    error      `json:"-"` // why what the store has of it cannot be read; nil if it can
 
 	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of
 	// canary as a read showed it with its create.
@@ -29,7 +31,7 @@ type Count struct {
 	States bool  `json:"states,omitempty"` // the comparisons show the states of bills
 	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
 
-	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
+	CallStats `json:"call_stats"`
 }
 
 // A Tally has the numbers of comparisons, by what they showed.
@@ -53,14 +55,14 @@ type Field struct {
 	At      time.Time `json:"at"`
 }
 
-// Calls are the counts of calls at one backend.
-type Calls struct {
-	Number int            `json:"number"`
-	Codes  map[string]int `json:"codes"` // of the catalogue, "other" and "none"
+// CallStats are the counts of calls at the old backend and at the new one.
+type CallStats struct {
+	Calls [2]int            `json:"calls"`
+	Codes map[string][2]int `json:"codes"` // of the catalogue, "other" and "none"
 	// values of replies with another than their documented type, by field
-	Mismatched map[string]int `json:"mismatched"`
-	// calls that this backend's form cannot carry and the other's can, by reason
-	Unsupported map[string]Unsupported `json:"lacks"`
+	Mismatched map[string][2]int `json:"mismatched"`
+	// calls that a backend's form cannot carry and the other's can, by reason
+	Unsupported [2]map[string]Unsupported `json:"lacks"`
 }
 
 // An Unsupported is a kind of call that a backend's form cannot carry.
@@ -72,8 +74,7 @@ type Unsupported struct {
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
 // cannot carry, or a difference that holds back other partners.
 func (n Count) Marked() bool {
-	unsupported := len(n.Backends[Old].Unsupported) + len(n.Backends[New].Unsupported)
-	return unsupported+len(n.ExactFields()) > 0
+	return len(n.Unsupported[Old])+len(n.Unsupported[New])+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
@@ -88,34 +89,38 @@ func (n Count) ExactFields() (paths []string) {
 }
 
 // add adds to a count. The keys come from the table, so their number is bounded.
-func add(to *map[string]int, of string, n int) {
+func add(to *map[string][2]int, of string, times [2]int) {
 	if *to == nil {
-		*to = map[string]int{}
+		*to = map[string][2]int{}
 	}
-	(*to)[of] += n
+	had := (*to)[of]
+	(*to)[of] = [2]int{had[Old] + times[Old], had[New] + times[New]}
 }
 
-func (c *Calls) addUnsupported(why string, more Unsupported) {
-	if c.Unsupported == nil {
-		c.Unsupported = map[string]Unsupported{}
+func (c *CallStats) addUnsupported(backend int, why string, more Unsupported) {
+	to := &c.Unsupported[backend]
+	if *to == nil {
+		*to = map[string]Unsupported{}
 	}
-	had := c.Unsupported[why]
+	had := (*to)[why]
 	if had.Last.After(more.Last) {
 		more.Last = had.Last
 	}
-	c.Unsupported[why] = Unsupported{had.Count + more.Count, more.Last}
+	(*to)[why] = Unsupported{had.Count + more.Count, more.Last}
 }
 
-func (c *Calls) merge(more Calls) {
-	c.Number += more.Number
-	for code, n := range more.Codes {
-		add(&c.Codes, code, n)
+func (c *CallStats) merge(more CallStats) {
+	for code, times := range more.Codes {
+		add(&c.Codes, code, times)
 	}
-	for field, n := range more.Mismatched {
-		add(&c.Mismatched, field, n)
+	for field, times := range more.Mismatched {
+		add(&c.Mismatched, field, times)
 	}
-	for why, n := range more.Unsupported {
-		c.addUnsupported(why, n)
+	for backend, calls := range more.Calls {
+		c.Calls[backend] += calls
+		for why, n := range more.Unsupported[backend] {
+			c.addUnsupported(backend, why, n)
+		}
 	}
 }
 
@@ -142,7 +147,7 @@ func (n *Count) merge(more Count) {
 	if more.Last.After(n.Last) {
 		n.Last = more.Last
 	}
-	n.Creates = n.Creates || more.Creates
+	n.Unread, n.Creates = cmp.Or(n.Unread, more.Unread), n.Creates || more.Creates
 	n.Compared += more.Compared
 	n.Differed += more.Differed
 	n.Refused += more.Refused
@@ -160,7 +165,5 @@ func (n *Count) merge(more Count) {
 	for path, f := range more.Fields {
 		n.field(path, f)
 	}
-	for backend := range n.Backends {
-		n.Backends[backend].merge(more.Backends[backend])
-	}
+	n.CallStats.merge(more.CallStats)
 }

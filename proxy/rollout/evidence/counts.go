@@ -35,6 +35,7 @@ type Counts struct {
 	table    string            // the version of the table in the comparisons
 	versions map[string]string // of its operations, by their names
 	all      countSet
+	leaving  countSet            // what is being stored
 	proved   map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
@@ -42,22 +43,14 @@ type Counts struct {
 type Snapshot struct {
 	Table  string
 	Since  time.Time
-	Counts []Count  // by partner, then operation
-	Unread []Unread // in the same order: what there is of these is not all
-}
-
-// An Unread is a count in the store that cannot be read.
-type Unread struct {
-	Partner   partner.ID
-	Operation string
-	Err       error
+	Counts []Count // by partner, then operation
 }
 
 // Missing returns why counts of the partners that are meant are missing, nil if none are.
 func (s Snapshot) Missing(meant func(partner.ID) bool) error {
-	for _, one := range s.Unread {
-		if meant(one.Partner) {
-			return one.Err
+	for _, n := range s.Counts {
+		if n.Unread != nil && meant(n.Partner) {
+			return n.Unread
 		}
 	}
 	return nil
@@ -132,29 +125,37 @@ func (t *Counts) Table() string {
 	return t.table
 }
 
-// Forget removes the counts of a partner, or of all for "", that were not drained yet.
+// Forget removes the counts of a partner, or of all for "", that are not stored yet.
 func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.all, func(at place, _ *Count) bool { return partner == "" || at.partner == partner })
+	of := func(at place, _ *Count) bool { return partner == "" || at.partner == partner }
+	maps.DeleteFunc(t.all, of)
+	maps.DeleteFunc(t.leaving, of)
 }
 
-// Snapshot returns a copy of what has been counted with the table in use.
+// Snapshot returns a copy of what has been counted with the table in use, and does not leave.
 func (t *Counts) Snapshot() Snapshot {
-	counted := t.copied()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counted = slices.DeleteFunc(counted, func(n Count) bool { return n.Version != t.versions[n.Operation] })
+	counted := slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.versions[n.Operation] })
 	return t.snapshot(t.table, counted)
 }
 
-// copied is a copy of all counts.
-func (t *Counts) copied() []Count {
+// unstored is a copy of all counts.
+func (t *Counts) unstored() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return merged(t.all, t.leaving)
+}
+
+// merged is a copy of counts.
+func merged(sets ...countSet) []Count {
 	all := countSet{}
-	for _, n := range t.all {
-		all.merge(*n)
+	for _, set := range sets {
+		for _, n := range set {
+			all.merge(*n)
+		}
 	}
 	return all.sorted()
 }
@@ -169,13 +170,23 @@ func (t *Counts) snapshot(table string, counted []Count) Snapshot {
 	return s
 }
 
-// Drain returns all counts and starts them again.
+// Drain returns all counts and starts them again. They are leaving until Return.
 func (t *Counts) Drain() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.all
-	t.all = countSet{}
-	return all.sorted()
+	t.leaving, t.all = t.all, countSet{}
+	return t.leaving.sorted()
+}
+
+// Return counts again what was drained, but for some, and what was forgotten meanwhile.
+func (t *Counts) Return(without []Count) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range without {
+		delete(t.leaving, n.place())
+	}
+	t.merge(t.leaving.sorted())
+	t.leaving = nil
 }
 
 // Know records that a partner exists, so that its calls count also without a success.
@@ -259,17 +270,18 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		return
 	}
 	n.Creates = n.Creates || end.Creates
-	at := &n.Backends[backend]
+	var one [2]int
+	one[backend] = 1
 	if end.Code != "" { // otherwise the gateway refused the call
-		at.Number++
-		add(&at.Codes, end.Code, 1)
+		n.Calls[backend]++
+		add(&n.Codes, end.Code, one)
 	}
 	for _, field := range end.Mismatched {
-		add(&at.Mismatched, field, 1)
+		add(&n.Mismatched, field, one)
 	}
 	for backend, why := range end.Unsupported {
 		if why != "" {
-			n.Backends[backend].addUnsupported(why, Unsupported{1, t.moment()})
+			n.addUnsupported(backend, why, Unsupported{1, t.moment()})
 		}
 	}
 }
@@ -278,6 +290,10 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 func (t *Counts) Merge(counted []Count) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.merge(counted)
+}
+
+func (t *Counts) merge(counted []Count) {
 	for _, more := range counted {
 		more.Version = cmp.Or(more.Version, t.versions[more.Operation])
 		if len(t.all) < maxCounts || t.all[more.place()] != nil {

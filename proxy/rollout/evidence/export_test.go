@@ -12,8 +12,5 @@ func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 // Classes are all classes.
 var Classes = classes
 
-// CompareAnswers and CompareCreated are the comparisons of a Shadow.
-var (
-	CompareAnswers = compareAnswers
-	CompareCreated = compareCreated
-)
+// CompareAnswers is the comparison of a Shadow.
+var CompareAnswers = compareAnswers

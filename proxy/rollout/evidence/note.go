@@ -16,10 +16,7 @@ type Note struct {
 func Say(kind string, values ...any) Note { return Note{kind, values} }
 
 // String returns the note in English, "" for none.
-func (n Note) String() string {
-	text, _ := English.Words(n)
-	return text
-}
+func (n Note) String() string { return English.Words(n) }
 
 // MarshalText returns the note in English.
 func (n Note) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
@@ -39,7 +36,7 @@ type storedNote Note
 func (n Note) Stored() string {
 	n.Values = slices.Clone(n.Values)
 	for i, value := range n.Values {
-		n.Values[i], _ = English.value(value)
+		n.Values[i] = English.value(value)
 	}
 	text, err := json.Marshal(storedNote(n))
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -25,14 +24,10 @@ type Shadow struct {
 	counts *Counts
 	log    *slog.Logger
 	done   *prometheus.CounterVec
-	read   *prometheus.CounterVec
 
 	mu       sync.Mutex
 	config   config.Shadow
 	inFlight int
-	bytes    int64
-	closed   bool
-	waiting  []Checked // first in, first out
 
 	run    context.Context
 	cancel context.CancelFunc
@@ -47,33 +42,31 @@ type Shadowed struct {
 	Operation *translate.Operation
 	First     Answer // Shadow.Offer copies its bytes
 
-	// Other calls the new backend, Again the old one. Each must return when ctx ends, and must fail
-	// instead of reading more than most bytes of the body. An error means no answer.
-	Other, Again func(ctx context.Context, most int64) (Answer, error)
+	// Other calls the new backend, Again the old one. Each must return when ctx ends, and must not read more than
+	// MostBody bytes. The zero Answer means none.
+	Other, Again func(ctx context.Context) Answer
 }
+
+// MostBody is the most bytes of an answer that is compared. That of a bill has less than a thousand.
+const MostBody = 64 << 10
 
 // NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered.
 func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) *Shadow {
-	counter := func(name, help, label string) *prometheus.CounterVec {
-		return promauto.With(to).NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_" + name + "_total",
-			Help: help,
-		}, []string{label})
-	}
 	s := &Shadow{
 		counts: counts, log: log, config: c,
-		done: counter("comparisons", "Comparisons of the answers of both backends, by result.", "class"),
-		read: counter("read_backs", "Reads of canary bills after their create, by result.", "class"),
+		done: promauto.With(to).NewCounterVec(prometheus.CounterOpts{
+			Name: "billbridge_rollout_comparisons_total",
+			Help: "Comparisons of the answers of both backends, by result.",
+		}, []string{"class"}),
 	}
 	for _, class := range append(slices.Clone(classes), skipped) {
 		s.done.WithLabelValues(string(class))
-		s.read.WithLabelValues(string(class))
 	}
 	s.run, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// skipped is the class, in the metrics, of comparisons and reads over a limit, or at the end of the gateway.
+// skipped is the class, in the metrics, of comparisons over a limit, or at the end of the gateway.
 const skipped = "skipped"
 
 // Use replaces the config. Comparisons under way keep the old one.
@@ -83,167 +76,82 @@ func (s *Shadow) Use(c config.Shadow) {
 	s.config = c
 }
 
-// Offer compares a call in the background if it is sampled and there is a place for it. It does not wait. Calls of
+// Offer compares a call in the background if there is a place for it. It does not wait. Calls of
 // operations that write are never sent.
 func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Operation.Effect != translate.Read || rand.Float64() >= float64(s.config.Rate) {
+	if c.Operation.Effect != translate.Read {
 		return false
 	}
-	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to
-	// Other and to Again, and the request in the form of each backend.
-	most := 4*int64(len(c.First.Body)) + 16<<10
-	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
-	if !s.take(held) {
+	if s.inFlight >= s.config.InFlight || len(c.First.Body) > MostBody {
 		s.done.WithLabelValues(skipped).Inc()
 		return false
 	}
+	s.inFlight++
 	// The caller reuses its buffers after its call.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
-	s.begin(held, c.ID, c.At, c.Partner, c.Operation.Name, s.done, func(ignore []string) Comparison {
-		return s.compare(s.run, c, most, ignore)
-	})
-	return true
-}
-
-// Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
-// when that is done, or ctx ends: then nothing is counted.
-func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison {
-	s.mu.Lock()
-	ignore, table := s.config.Ignore, s.counts.Table()
-	s.mu.Unlock()
-	result := s.compare(ctx, c, most, ignore)
-	if ctx.Err() == nil && s.counts.Table() == table {
-		result.Request, result.At = c.ID, c.At
-		s.done.WithLabelValues(string(result.Class)).Inc()
-		s.counts.Add(c.Partner, c.Operation.Name, result)
-	}
-	return result
-}
-
-// take takes a place, and reports whether there was one. The lock is held.
-func (s *Shadow) take(held int64) bool {
-	if s.closed || s.inFlight >= s.config.InFlight || s.bytes+held > int64(s.config.Bytes) {
-		return false
-	}
-	s.inFlight++
-	s.bytes += held
-	return true
-}
-
-// begin makes a comparison in the background, in a place that was taken, counts its result, and frees the place. The
-// lock is held. A panic must not end the process. The value of the panic is not logged: it may contain parts of an
-// answer.
-func (s *Shadow) begin(
-	held int64, id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec,
-	compare func(ignore []string) Comparison,
-) {
 	ignore, table := s.config.Ignore, s.counts.Table()
 	s.wait.Go(func() {
 		result := Comparison{Class: NoAnswer}
 		defer func() {
+			// A panic must not end the process. Its value is not logged: it may contain parts of an answer.
 			if panicked := recover(); panicked != nil {
-				s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack",
+				s.log.Error("panic in a comparison", "id", c.ID, "type", fmt.Sprintf("%T", panicked), "stack",
 					string(debug.Stack()))
 			}
-			done.WithLabelValues(string(result.Class)).Inc()
-			if s.counts.Table() == table { // comparisons with an old table do not count for the new one
-				result.Request, result.At = id, at
-				s.counts.Add(partner, operation, result)
-			}
+			s.count(c, table, result)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.inFlight--
-			s.bytes -= held
-			s.next()
 		}()
-		result = compare(ignore)
+		result = s.compare(s.run, c, ignore)
 	})
+	return true
 }
 
-// A Checked is a bill that canary created.
-type Checked struct {
-	ID        string     // of the call
-	At        time.Time  // when it arrived
-	Partner   partner.ID // full
-	Operation string     // that created it
-	Read      *translate.Operation
-	Asked     Created
-	Show      func(ctx context.Context, most int64) (Answer, error) // as of Shadowed
+// count counts a comparison. One with an old table does not count for the new one.
+func (s *Shadow) count(c Shadowed, table string, result Comparison) {
+	s.done.WithLabelValues(string(result.Class)).Inc()
+	if s.counts.Table() == table {
+		result.Request, result.At = c.ID, c.At
+		s.counts.Add(c.Partner, c.Operation.Name, result)
+	}
 }
 
-const (
-	mostShown  = 64 << 10 // bytes of the answer when a bill is read back
-	maxWaiting = 4096     // bills that wait to be read back
-)
-
-// Check reads a bill of canary back, once, in the background, and does not wait. If there is no place, the bill is
-// queued: every bill of canary is to be read.
-func (s *Shadow) Check(c Checked) (taken bool) {
+// Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
+// when that is done, or ctx ends: then nothing is counted.
+func (s *Shadow) Compare(ctx context.Context, c Shadowed) Comparison {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed && len(s.waiting) < maxWaiting {
-		s.waiting = append(s.waiting, c)
-		s.next()
-		return true
+	ignore, table := s.config.Ignore, s.counts.Table()
+	s.mu.Unlock()
+	result := s.compare(ctx, c, ignore)
+	if ctx.Err() == nil {
+		s.count(c, table, result)
 	}
-	s.read.WithLabelValues(skipped).Inc()
-	s.counts.Add(c.Partner, c.Operation, unread)
-	return false
+	return result
 }
 
-// unread is the comparison of a bill of canary that could not be read back.
-var unread = Comparison{Class: NoAnswer, Succeeded: [2]bool{true, false}, ReadBack: true}
-
-// next begins to read queued bills while there are places. The lock is held.
-func (s *Shadow) next() {
-	for len(s.waiting) > 0 && s.take(mostShown) {
-		c := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		s.begin(mostShown, c.ID, c.At, c.Partner, c.Operation, s.read, func([]string) Comparison {
-			shown, err := c.Show(s.run, mostShown)
-			if err != nil {
-				return unread
-			}
-			return compareCreated(c.Read, c.Asked, shown)
-		})
-	}
-}
-
-// compare is one comparison from end to end.
-func (s *Shadow) compare(ctx context.Context, c Shadowed, most int64, ignore []string) Comparison {
-	other, err := c.Other(ctx, most)
-	if err != nil {
-		other = Answer{Form: c.First.Form} // the first answer is still read: if it is a success, the partner exists
-	}
+// compare is one comparison from end to end. Differences count that remain after the first upstream was called again,
+// in fields where its own answer has not changed: a bill that was paid between the two answers is no difference.
+func (s *Shadow) compare(ctx context.Context, c Shadowed, ignore []string) Comparison {
+	other := c.Other(ctx)
 	found := compareAnswers(c.Operation, c.First, other, ignore)
 	if found.Class != Differs {
 		return found
 	}
-	again, err := c.Again(ctx, most)
-	if err != nil {
-		found.Class, found.Differences = NoAnswer, nil
-		return found
-	}
-	return confirm(c.Operation, found, c.First, other, again, ignore)
-}
-
-// confirm keeps the differences that remain after the first upstream was called again, in fields where its own answer
-// has not changed: a bill that was paid between the two answers is no difference.
-func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
-	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
+	again := c.Again(ctx)
+	moved := compareAnswers(c.Operation, c.First, again, ignore)
+	still := compareAnswers(c.Operation, again, other, ignore)
 	for _, c := range []Comparison{moved, still} {
 		if c.Class != Same && c.Class != Differs {
 			found.Class, found.Differences = c.Class, nil
 			return found
 		}
 	}
-	in := func(c Comparison, path string) bool {
-		return slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Path == path })
-	}
 	found.Differences = slices.DeleteFunc(found.Differences, func(d Difference) bool {
-		return !in(still, d.Path) || in(moved, d.Path)
+		same := func(o Difference) bool { return o.Path == d.Path }
+		return !slices.ContainsFunc(still.Differences, same) || slices.ContainsFunc(moved.Differences, same)
 	})
 	if len(found.Differences) == 0 {
 		found.Class = Moved
@@ -254,12 +162,7 @@ func confirm(op *translate.Operation, found Comparison, first, other, again Answ
 // Close waits for comparisons under way until ctx ends, and then cancels them. Later calls are not compared.
 func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
-	s.read.WithLabelValues(skipped).Add(float64(len(s.waiting)))
-	for _, c := range s.waiting {
-		s.counts.Add(c.Partner, c.Operation, unread)
-	}
-	s.waiting = nil
+	s.config.InFlight = 0
 	s.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.cancel)
 	s.wait.Wait() // each ends with its context

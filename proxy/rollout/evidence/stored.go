@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +23,6 @@ type Stored struct {
 	*Counts // of this replica, not in the store yet
 	store   *store.Store
 	limits  atomic.Pointer[Limits]
-
-	leaving sync.Mutex // of the next
-	drained []Count    // what is being stored
 
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
@@ -110,15 +105,12 @@ func (t *Stored) Flush(ctx context.Context) error {
 }
 
 // flush adds the counts of this replica to the store. It must not run twice at once.
-func (t *Stored) flush(ctx context.Context) error {
-	t.leaving.Lock()
-	t.drained = t.Drain()
-	left := slices.Clone(t.drained)
-	t.leaving.Unlock()
+func (t *Stored) flush(ctx context.Context) (err error) {
+	all := t.Drain()
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
 	// it changes.
-	slices.SortStableFunc(left, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
-	var err error
+	slices.SortStableFunc(all, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
+	left := all
 	for len(left) > 0 && err == nil {
 		added := slices.IndexFunc(left, func(n Count) bool { return n.Version != left[0].Version })
 		if added < 0 {
@@ -129,24 +121,8 @@ func (t *Stored) flush(ctx context.Context) error {
 		}
 		left = left[added:]
 	}
-	t.leaving.Lock()
-	defer t.leaving.Unlock()
-	left = slices.DeleteFunc(left, func(n Count) bool { // of a partner that was forgotten
-		return !slices.ContainsFunc(t.drained, func(d Count) bool { return d.place() == n.place() })
-	})
-	t.Merge(left)
-	t.drained = nil
+	t.Return(all[:len(all)-len(left)])
 	return err
-}
-
-// Forget removes the counts of a partner, or of all for "", that are not stored yet.
-func (t *Stored) Forget(partner partner.ID) {
-	t.leaving.Lock()
-	defer t.leaving.Unlock()
-	t.Counts.Forget(partner)
-	t.drained = slices.DeleteFunc(slices.Clone(t.drained), func(n Count) bool {
-		return partner == "" || n.Partner == partner
-	})
 }
 
 // add adds counts of one operation to the store.
@@ -231,10 +207,7 @@ func (t *Stored) inUseNow() (table string, versions []string) {
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
 // not read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
-	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
-	t.leaving.Lock()
-	unstored := append(t.copied(), t.drained...)
-	t.leaving.Unlock()
+	unstored := t.unstored() // before the store is read: what is stored meanwhile can occur twice, but is not missed
 	if t.store == nil {
 		return t.merged("", nil, unstored), nil
 	}
@@ -247,13 +220,12 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
-	all, unread := countSet{}, []Unread(nil)
+	all := countSet{}
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
-			unread = append(unread, Unread{row.Partner, row.Operation, fmt.Errorf(
-				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)})
-			continue
+			n = Count{Operation: row.Operation, Since: row.Added, Unread: fmt.Errorf(
+				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)}
 		}
 		n.Partner, n.Last = row.Partner, row.Added // what was counted of a further key of the partner has the key
 		all.merge(n)
@@ -262,12 +234,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 		n.Version = ""
 		all.merge(n)
 	}
-	slices.SortFunc(unread, func(a, b Unread) int {
-		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
-	})
-	s := t.snapshot(table, all.sorted())
-	s.Unread = unread
-	return s
+	return t.snapshot(table, all.sorted())
 }
 
 // Sweep removes counts from the store that no operation of the table in use has and that are older than before.

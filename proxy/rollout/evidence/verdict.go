@@ -78,26 +78,6 @@ type FieldReport struct {
 	Field
 }
 
-// CallStats are the counts of calls at both backends.
-type CallStats struct {
-	Calls       [2]int              `json:"calls"` // to the old backend and to the new one
-	Codes       []Frequency         `json:"codes"` // of their answers, by code
-	Mismatched  []Frequency         `json:"mismatched"`
-	Unsupported []UnsupportedReport `json:"lacks"` // what the new backend's form cannot carry
-}
-
-// A Frequency is how often a code or a field occurred at each backend.
-type Frequency struct {
-	Of    string `json:"of"`
-	Times [2]int `json:"times"`
-}
-
-// An UnsupportedReport is a kind of call that the new backend's form cannot carry.
-type UnsupportedReport struct {
-	Why string `json:"why"`
-	Unsupported
-}
-
 // Assumption describes the bound and its assumptions.
 const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"one-sided, at 95 % confidence (none in n: about 3/n). " +
@@ -105,18 +85,16 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"If many of them are about the same bills, or if some kind of bill was rare at the time, " +
 	"the true rate can be higher."
 
-// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report"). First
-// come those of counts that cannot be read.
+// Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Verdicts(s Snapshot, limits Limits) []Verdict {
 	all := []Verdict{}
-	for _, one := range s.Unread {
-		all = append(all, Verdict{
-			Partner: one.Partner, Operation: one.Operation, Evidence: ByCalls, Ruling: Inconclusive,
-			Reason:    Say("unchecked", one.Err),
-			CallStats: &CallStats{Codes: []Frequency{}, Mismatched: []Frequency{}, Unsupported: []UnsupportedReport{}},
-		})
-	}
 	for _, n := range s.Counts {
+		calls := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: &n.CallStats}
+		if n.Unread != nil { // what there is beside it is not all
+			calls.Ruling, calls.Reason = Inconclusive, Say("unchecked", n.Unread)
+			all = append(all, calls)
+			continue
+		}
 		// A create is a write: its comparisons are those of the created bills.
 		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
 			if n.Creates {
@@ -127,10 +105,9 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			all = append(all, v)
 		}
-		if stats := n.callStats(); stats != nil {
-			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
-			all = append(all, v)
+		if n.Calls[New]+len(n.Unsupported[New]) > 0 {
+			calls.Ruling, calls.Reason, calls.Few = n.CallStats.rule(limits, n.Creates)
+			all = append(all, calls)
 		}
 	}
 	return all
@@ -219,38 +196,6 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 	return Pass, Say("pass", Percent(c.Bound)), false
 }
 
-// callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot
-// carry.
-func (n Count) callStats() *CallStats {
-	before, after := n.Backends[Old], n.Backends[New]
-	if after.Number == 0 && len(after.Unsupported) == 0 {
-		return nil
-	}
-	return &CallStats{
-		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
-		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: UnsupportedOf(after),
-	}
-}
-
-// UnsupportedOf are the kinds of calls that a backend's form cannot carry, sorted.
-func UnsupportedOf(c Calls) []UnsupportedReport {
-	all := []UnsupportedReport{}
-	for _, why := range slices.Sorted(maps.Keys(c.Unsupported)) {
-		all = append(all, UnsupportedReport{why, c.Unsupported[why]})
-	}
-	return all
-}
-
-func frequencies(before, after map[string]int) []Frequency {
-	either, all := map[string]int{}, []Frequency{}
-	maps.Copy(either, before)
-	maps.Copy(either, after)
-	for _, of := range slices.Sorted(maps.Keys(either)) {
-		all = append(all, Frequency{of, [2]int{before[of], after[of]}})
-	}
-	return all
-}
-
 // byChance is the significance level: with a smaller probability a difference between the backends is not by chance.
 const byChance = 0.001
 
@@ -265,31 +210,31 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
 	var lacking, against, open []Note
-	for _, lack := range b.Unsupported {
-		lacking = append(lacking, Say("unsupported", lack.Why, lack.Count))
+	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
+		lacking = append(lacking, Say("unsupported", why, b.Unsupported[New][why].Count))
 	}
 	failed := b.Calls
-	for _, code := range b.Codes {
-		switch {
-		case code.Of == limits.Success:
-			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
-		case more(code.Times):
-			against = append(against, compared(Say("more", code.Of), code.Times))
-		case creates && less(code.Times):
+	for _, code := range slices.Sorted(maps.Keys(b.Codes)) {
+		switch times := b.Codes[code]; {
+		case code == limits.Success:
+			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
+		case more(times):
+			against = append(against, compared(Say("more", code), times))
+		case creates && less(times):
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
-			against = append(against, compared(Say("less", code.Of), code.Times))
-		case code.Times[Old] == 0:
-			open = append(open, compared(Say("never", code.Of), code.Times))
+			against = append(against, compared(Say("less", code), times))
+		case times[Old] == 0:
+			open = append(open, compared(Say("never", code), times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
 		against = append(against, compared(Say("more_failures"), failed))
 	}
-	for _, field := range b.Mismatched {
+	for _, field := range slices.Sorted(maps.Keys(b.Mismatched)) {
 		// Some values are always missing of some bills: their rate changes.
-		if t := field.Times; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
-			open = append(open, compared(Say("other_type", field.Of), field.Times))
+		if t := b.Mismatched[field]; more(t) && 10*t[Old]*b.Calls[New] < t[New]*b.Calls[Old] {
+			open = append(open, compared(Say("other_type", field), t))
 		}
 	}
 	switch {

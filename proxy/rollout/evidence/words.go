@@ -31,62 +31,60 @@ type Language string
 // English is the language of the API, of the log and of the commands.
 const English Language = "en"
 
-// Words returns a note in words. ok is false if the language lacks a format of it.
-func (l Language) Words(n Note) (text string, ok bool) {
-	format, ok := allWords()[n.Kind][l]
-	if len(n.Values) == 0 {
-		return format, ok
-	}
+// Words returns a note in words. What the language has no words of is in English; "" if that has none either.
+func (l Language) Words(n Note) string {
 	args := make([]any, len(n.Values))
 	for i, value := range n.Values {
-		known := true
-		args[i], known = l.value(value)
-		ok = ok && known
+		args[i] = l.value(value)
 	}
-	return fmt.Sprintf(format, args...), ok
+	format := cmp.Or(allWords()[n.Kind][l], allWords()[n.Kind][English])
+	if len(args) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // value returns a value of a note in words.
-func (l Language) value(value any) (text any, ok bool) {
-	word := func(prefix string) (any, bool) {
+func (l Language) value(value any) any {
+	word := func(prefix string) any {
 		name := prefix + strings.ReplaceAll(fmt.Sprint(value), " ", "_")
-		return cmp.Or(allWords()[name][l], fmt.Sprint(value)), true
+		return cmp.Or(allWords()[name][l], fmt.Sprint(value))
 	}
 	switch v := value.(type) {
 	case Note:
 		return l.Words(v)
 	case []Note:
-		return joined(v, ", ", l.Words)
+		return l.joined(v, ", ")
 	case Verdict:
-		return l.verdict(v)
+		return l.Words(v.note())
 	case []Verdict:
-		return joined(v, "; ", l.verdict)
+		all := make([]Note, len(v))
+		for i := range v {
+			all[i] = v[i].note()
+		}
+		return l.joined(all, "; ")
 	case Evidence:
 		return word("by_")
 	case Kind:
 		return word("kind_")
 	case error:
-		return v.Error(), true
+		return v.Error()
 	case time.Time:
-		return v.UTC().Format(time.RFC3339), true
+		return v.UTC().Format(time.RFC3339)
 	case time.Duration:
-		return short(v), true
+		return short(v)
 	}
-	return value, true
+	return value
 }
 
-func (l Language) verdict(v Verdict) (string, bool) {
-	return l.Words(Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason))
-}
+func (v Verdict) note() Note { return Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason) }
 
-func joined[T any](all []T, separator string, words func(T) (string, bool)) (text string, ok bool) {
-	texts, ok := make([]string, len(all)), true
+func (l Language) joined(all []Note, separator string) string {
+	texts := make([]string, len(all))
 	for i, one := range all {
-		known := true
-		texts[i], known = words(one)
-		ok = ok && known
+		texts[i] = l.Words(one)
 	}
-	return strings.Join(texts, separator), ok
+	return strings.Join(texts, separator)
 }
 
 // short returns a duration in whole seconds, if it has any.
