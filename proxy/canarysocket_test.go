@@ -249,11 +249,14 @@ func TestR35_SecretsOfARollout(t *testing.T) {
 	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy", held), newWireBackend(t, "v2", held)}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
 	var answers atomic.Int64
 	s.partner = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := answers.Add(1) % 4
+		n := answers.Add(1) % 6
 		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/")
 		w.Header().Set("Retry-After", wireSecrets["token"])
-		w.WriteHeader([]int{200, 302, 500, 200}[n])
-		_, _ = io.WriteString(w, withSecrets([]string{`{"code":"0000"}`, "KEY", "NAME", `{"code":"9999","PHONE":1}`}[n]))
+		if n == 5 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader([]int{200, 302, 500, 200, 200}[n])
+		_, _ = io.WriteString(w, withSecrets([]string{`{"code":"0000"}`, "KEY", "NAME", `{"code":"9999","PHONE":1}`, `{"code":"KEY"}`}[n]))
 	}))
 	t.Cleanup(s.partner.Close)
 	callbacks := newSocket(t)

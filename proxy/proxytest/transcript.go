@@ -59,3 +59,21 @@ func calls(body string, call func(line string) []string) string {
 	}
 	return out.String()
 }
+
+// Rows returns the cells of a table: a line for each row, with | between the cells.
+func Rows(table string) (all [][]string) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// RowsOf is Rows of a file.
+func RowsOf(t testing.TB, file string) [][]string {
+	t.Helper()
+	return Rows(string(ReadFile(t, file)))
+}

@@ -1,14 +1,10 @@
 package relay
 
 import (
-	"context"
 	"errors"
-	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -201,39 +197,6 @@ func TestR32_HangulNamesAreConverted(t *testing.T) {
 		if err != nil || u.Host != want {
 			t.Errorf("%s: %v, %v, want %s", address, u, err, want)
 		}
-	}
-}
-
-// A name that resolves to an address of this machine is refused when it is dialled, and nothing is connected.
-func TestR32_Rebinding(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	c := config.DefaultCallbacks()
-	c.Ports = nil
-	transport := newTransport(newGuard(&c), &c)
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost:"+port+"/", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := transport.RoundTrip(r)
-	var blocked *refused
-	if err == nil {
-		_ = res.Body.Close()
-	}
-	if !errors.As(err, &blocked) {
-		t.Errorf("got %v", err)
-	}
-	if err := listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if conn, err := listener.Accept(); err == nil {
-		_ = conn.Close()
-		t.Error("it was connected")
 	}
 }
 

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +21,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
@@ -157,48 +159,34 @@ func TestReasonsOfErrors(t *testing.T) {
 	})
 }
 
-// Answers of partners, as in the field notes, and the reason that the operator gets.
+// Answers of partners, as in the field notes: the outcome in either form, and the code and the reason that the operator gets. Each row has
+// the status, the body, and what comes of it.
 func TestReasonsOfAnswers(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		status                      int
-		body, outcome, code, reason string
-	}{
-		{200, documented["legacy"], "delivered", "0000", ""},
-		{200, inV2, "answer", "", "HTTP 200 but no code in the body"}, // the body echoed
-		{200, `{"result":"OK"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{200, ``, "answer", "", "HTTP 200 but an empty body"},
-		{200, `OK`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `<html>canary</html>`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `{"code":"9999","msg":"canary"}`, "answer", "9999", "HTTP 200 but code 9999"},
-		{200, `{"code":0}`, "answer", "0", "HTTP 200 but code 0"},
-		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200"},
-		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"01098765432"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a phone
-		{200, `{"code":1098765432}`, "answer", "", "HTTP 200 but a code that cannot be shown"},            // a phone as a number
-		{200, `{"code":"` + key + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a value of the callback
-		{200, `{"code":"partner.example.com"}`, "answer", "", "HTTP 200 but a code that cannot be shown"}, // a part of the address
-		{500, `{"code":"BILL_005"}`, "status", "BILL_005", "HTTP 500"},
-		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{201, documented["v2"], "delivered", "0000", ""},
-		{201, `{"result":"OK"}`, "answer", "", "HTTP 201 but no code in the body"},
-		{302, "canary", "redirected", "", "HTTP 302: redirects are not followed"},
-		{403, "canary", "forbidden", "", "HTTP 403: the partner refuses the caller"},
-		{404, `{"code":"E404"}`, "status", "E404", "HTTP 404"},
-		{410, "", "gone", "", "HTTP 410: the partner wants no more attempts"},
-		{500, "canary", "status", "", "HTTP 500"},
-	} {
-		s := newTestRelay(t, setup{})
-		s.Carry(always(c.status, c.body, "Location", "https://canary.internal/"))
-		s.deliverable("https://partner.example.com/", "A")
-		s.round()
-		if c.outcome == "answer" {
-			c.reason += " (a success with callbacks.success: any-2xx)"
-		}
-		s.reasons(c.outcome, c.reason)
-		if a := s.attempts()[0]; a.Status != c.status || a.Code != c.code {
-			t.Errorf("%d %s: %+v", c.status, c.body, a)
+	words := strings.NewReplacer("DOCUMENTED", documented["legacy"], "PAYMENT", inV2, "KEY", key, "LONG", strings.Repeat(" ", 64<<10))
+	for _, row := range proxytest.RowsOf(t, "testdata/answers.txt") {
+		status, err := strconv.Atoi(row[0])
+		must(t, err)
+		for _, form := range forms {
+			for _, success := range []string{"documented", "any-2xx"} {
+				outcome, reason := row[2], row[4]
+				if outcome == "answer" {
+					reason += " (a success with callbacks.success: any-2xx)"
+				}
+				if success == "any-2xx" && status/100 == 2 {
+					outcome, reason = "delivered", ""
+				}
+				s, clock := waiting(t, form, ", success: "+success)
+				s.Carry(always(status, words.Replace(row[1]), "Location", "https://canary.internal/"))
+				equal(t, s.round(), 1)
+				s.reasons(outcome, reason)
+				state := map[string]store.State{"delivered": store.Delivered, "gone": store.Dead}[outcome]
+				got := s.only()
+				if got.LastStatus != status || got.State != cmp.Or(state, store.Waiting) || !got.LastAt.Equal(clock.now()) || s.attempts()[0].Code != row[3] {
+					t.Errorf("%v %s %s: %+v %+v", row, form, success, got, s.attempts())
+				}
+				s.counts("billbridge_callbacks_attempts_total", fmt.Sprintf(`{outcome=%q,upstream="up"} 1`, outcome))
+			}
 		}
 	}
 }
@@ -235,7 +223,7 @@ func TestEveryAttemptIsListed(t *testing.T) {
 		{Number: 2, At: begun.Add(63000e6), Took: 1.5, Status: 403, Code: "0000", Outcome: "forbidden", Reason: "HTTP 403: the partner refuses the caller"},
 		{Number: 3, At: begun.Add(124500e6), Took: 1.5, Status: 200, Code: "0000", Outcome: "delivered", Reason: ""},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
+	if diff := gocmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if list[0].History != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -142,11 +143,13 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		path: 200, path + "?apikey=stolen&x=%zz": 200, "/any/prefix" + path: 200, "/callback/x" + path: 200, "/%2f" + path: 200,
 		path + "/": 404, strings.ToUpper(path): 404, "/callback/" + strings.ToUpper(id): 404, "/callback%2F" + id: 404, "/callback/%" + fmt.Sprintf("%02x", id[0]) + id[1:]: 404,
 		"/callback/" + id + "%2F": 404, "/callback/" + id + "%00": 404, "/callback/" + id + ";x": 404, "/callback/" + id[1:]: 404, "/callback/": 404, "/": 404, "/callback//" + id: 404,
+		"/callbacks/" + id: 404, "/xcallback/" + id: 404, "/callback/g" + id[1:]: 404, path + "0": 404, path + "/callback/": 404,
 	} {
 		answers(t, s.post(target, inLegacy), status)
+		equal(t, relay.Owns(httptest.NewRequest("POST", target, nil).URL.EscapedPath()), status == 200, target)
 	}
 	s.only()
-	s.counts(refused, `{reason="path",upstream="none"} 12`)
+	s.counts(refused, `{reason="path",upstream="none"} 17`)
 	equal(t, s.logs.String(), "")
 }
 
