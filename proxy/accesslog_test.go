@@ -50,6 +50,7 @@ no-json-reply | POST /if/bill/read | legacy read | {"body":"x"} | x | "WARN" "op
 unknown-code | POST /bill/read | v2 read | {"body":"{\"code\":\"X-\\\"9\",\"message\":\"x\",\"data\":null}","count":2} | X- | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}
 outcome-unknown | POST /bill/resend | hostile | {"drop":true} | | "WARN" "operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}
 timeout | POST /bill/cancel | v2 cancel | delay 2m | | "WARN" "operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"1234567890ABCDEFGHIJ","reason":"timeout"}
+redirect | POST /bill/resend | v2 resend | {"status":302} | | "WARN" "operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"1234567890ABCDEFGHIJ","reason":"status: HTTP 302 is not passed on"}
 large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
 `) {
 		name, reply := row[0], row[4]

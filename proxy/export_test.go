@@ -51,13 +51,6 @@ func (g *Gateway) EndPause(upstream string) {
 	b.opened = b.opened.Add(-breakerPause)
 }
 
-// Observe answers a request, and returns the function that counts and logs it once more.
-func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
-	x := newExchange(g, w, r)
-	x.serve()
-	return func() { g.observe(x) }
-}
-
 // DialWith makes an upstream's connections with a test's function.
 func (g *Gateway) DialWith(upstream string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	g.current.Load().upstreams[upstream].pool.Dial = dial

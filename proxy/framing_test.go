@@ -13,46 +13,6 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// A proxy in front of the gateway that uses Content-Length sees one request here; one that uses the chunks sees two.
-// Neither is forwarded, the connection is closed, and the log names the caller. Package framing has the other cases.
-func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	p := newProcessTo(t, "v2", back)
-	q := v2("create")
-	twoLengths := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
-	sent := twoLengths + wireChunks(q.body(), 30) + nextCall(q)
-	if got := p.raw(false, sent); len(got) != 1 || got[0].status != 400 || back.count() != 0 {
-		t.Errorf("%+v, and the upstream got %d calls", got, back.count())
-	}
-	p.checkMetric(`billbridge_framing_refused_total{reason="length_and_encoding"} 1`)
-	checkText(t, p.logs.String(), `"reason":"length_and_encoding","peer":"127.0.0.1:`)
-}
-
-// A caller ends its side before the end of the body, which may be whole JSON. Nothing is forwarded.
-func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		back := newBackend(t, newService())
-		p := newProcessTo(t, form, back)
-		q := newCall(form, "create")
-		chunked := head(q.path(), "Transfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30)
-		for name, sent := range map[string]string{
-			"length":             sized(q.path(), len(q.body())+1) + q.body(),
-			"no last chunk":      strings.TrimSuffix(chunked, "0\r\n\r\n"),
-			"half a last chunk":  strings.TrimSuffix(chunked, "\r\n"),
-			"a part of the JSON": chunked[:len(chunked)-50],
-		} {
-			// Behind another call, so that the connection is accepted before its end.
-			got, _ := wireAnswers(wireExchange(t, p.Address(), true, nextCall(newCall(form, "read")), sent))
-			if len(got) != 2 || got[1].status != 400 || !strings.Contains(got[1].body, "VALIDATION_001") {
-				t.Errorf("%s, %s: %+v", form, name, got)
-			}
-		}
-		equal(t, back.writes(), 0)
-	}
-}
-
 // In total, and for each source address that is not trusted. A connection that ends makes room for another.
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()

@@ -163,27 +163,6 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 	}
 }
 
-// A reply that begins in time and does not end in time is a timeout, also if its beginning is compressed.
-func TestR26_SlowReplyTimesOut(t *testing.T) {
-	t.Parallel()
-	for _, coding := range []string{"identity", "gzip"} {
-		reply := []byte(`{"code":"0000",`)
-		if coding == "gzip" {
-			reply = gzipped(reply)[:12]
-		}
-		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", coding)
-			_, _ = w.Write(reply)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})
-		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "50ms", 1))
-		b.expect(legacy("cancel"), unknownLate)
-		b.expect(legacy("read"), lateRead)
-		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
-	}
-}
-
 // A success that names another bill, or the key of another partner, is no answer, and the outcome of a write is
 // unknown. In a probe it steers no create. Refusals name neither and are passed on.
 func TestR45_SuccessOfAnotherBillOrPartnerIsNoAnswer(t *testing.T) {
