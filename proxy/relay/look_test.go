@@ -59,10 +59,17 @@ func (l *looking) partner() carrier {
 
 var means = map[string]string{"W": "unpaid", "F": "paid", "C": "cancelled", "D": "destroyed"}
 
-// after lets time pass, makes the reads that are due and delivers what is due.
-func (l *looking) after(d time.Duration) {
+// after lets hours pass, each time makes the reads that are due, and delivers what is due.
+func (l *looking) after(hours ...float64) {
 	l.t.Helper()
-	l.clock.add(d)
+	for _, h := range hours {
+		l.clock.add(time.Duration(h * float64(time.Hour)))
+		l.look()
+	}
+}
+
+func (l *looking) look() {
+	l.t.Helper()
 	l.operator.Knows = func(partner.ID) bool { return true }
 	l.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, of string) (says rollout.BackendBill, _ rollout.Credentials) {
 		if of == "OTHER" { // only its callback matters
@@ -134,10 +141,10 @@ func TestLooks(t *testing.T) {
 			for _, deliver := range []bool{false, true} {
 				l := newLooking(t, deliver, "")
 				for event := range strings.FieldsSeq(row.events) {
-					minutes := 0
+					minutes := 0.0
 					switch _, err := fmt.Sscan(event, &minutes); {
 					case err == nil:
-						l.after(time.Duration(minutes) * time.Minute)
+						l.after(minutes / 60)
 					case event == "-":
 						l.state = ""
 					case event[0] == '*':
@@ -180,9 +187,7 @@ func TestMadeCallback(t *testing.T) {
 	l := newLooking(t, true, "")
 	l.body = func(string) string { return notice("v2", key, bill, values) }
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
-	l.after(6 * time.Hour)
+	l.after(6, 0.5, 6)
 	c := l.only()
 	equal(t, string(c.Body), notice("v2", key, bill, values))
 	if !c.Made() || c.State != store.Delivered || c.Says != "paid" {
@@ -214,9 +219,7 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 			t.Parallel()
 			l := newLooking(t, true, "")
 			l.body, l.state = func(string) string { return row.body }, "F"
-			for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
-				l.after(d)
-			}
+			l.after(6, 0.5, 6)
 			equal(t, l.missing(), "paid "+row.why)
 			equal(t, len(l.stored()), 0)
 			l.counts("billbridge_callbacks_missing", `{upstream="up"} 1`)
@@ -232,9 +235,7 @@ func TestNoCallbackIsMadeAfterARestore(t *testing.T) {
 	l := newLooking(t, true, "")
 	must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
 	l.state = "F"
-	for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
-		l.after(d)
-	}
+	l.after(6, 0.5, 6)
 	equal(t, l.missing(), "paid restored")
 	equal(t, len(l.stored()), 0)
 	l.own("F")
@@ -246,8 +247,7 @@ func TestReconcileIsRemovedAfterAMadeCallback(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
+	l.after(6, 0.5)
 	equal(t, strings.Join(l.got, " "), "F", "made")
 	l.Use(setup{callbacks: ", schedule: [0s]" + tuned(func(c *config.Callbacks) { c.Window = time.Hour })}.config(t))
 	l.Carry(l.partner())
@@ -265,7 +265,7 @@ func TestAddressOfARegistrationIsNotRead(t *testing.T) {
 	must(t, l.store.Unbind(t.Context(), l.path[len("/callback/"):]))
 	l.path = l.bind(registration("v2", "s", "https://partner.example.com/"))
 	l.own("F")
-	l.after(48 * time.Hour)
+	l.after(48)
 	equal(t, l.reads, 0)
 }
 
@@ -274,11 +274,11 @@ func TestCallbackDuringTheSecondRead(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
 	l.state = "F"
-	l.after(6 * time.Hour)
+	l.after(6)
 	l.while = func() { l.own("F") }
-	l.after(30 * time.Minute)
+	l.after(0.5)
 	l.while = func() {}
-	l.after(6 * time.Hour)
+	l.after(6)
 	equal(t, strings.Join(l.got, " "), "F")
 	equal(t, l.missing(), "")
 }
@@ -291,7 +291,7 @@ func TestFailedCallbackIsNotMissing(t *testing.T) {
 	l.own("F")
 	l.state = "F"
 	for range 5 {
-		l.after(6 * time.Hour)
+		l.after(6)
 	}
 	if c := l.only(); c.State != store.Dead || c.Made() || l.missing() != "" {
 		t.Errorf("%+v, missing: %s", c, l.missing())
@@ -303,7 +303,7 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
 	for range 40 * 4 {
-		l.after(6 * time.Hour)
+		l.after(6)
 	}
 	// Each 6 h on the first day, then after a quarter of its age: 5, 6.25, … days.
 	if l.reads < 15 || l.reads > 20 {
@@ -311,30 +311,29 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	}
 	l = newLooking(t, true, "")
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
-	l.after(6 * time.Hour)
+	l.after(6)
 	equal(t, l.reads, 0)
 
 	l = newLooking(t, true, "")
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
-	l.after(6 * time.Hour)
+	l.after(6)
 	equal(t, l.reads, 1)
 
 	l = newLooking(t, true, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
-	l.after(120 * time.Hour)
+	l.after(120)
 	equal(t, l.reads, 1)
 	l.state = "F"
 	for range 10 {
-		l.after(30 * time.Hour)
+		l.after(30)
 	}
 	equal(t, l.reads, 1, "its callbacks may be removed soon")
 	equal(t, len(l.stored()), 0)
 
 	l = newLooking(t, false, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
+	l.after(6, 0.5)
 	equal(t, l.missing(), "paid")
-	l.after(200 * time.Hour)
+	l.after(200)
 	l.own("F")
 	equal(t, l.missing(), "", "the callback came after the last read")
 
@@ -344,7 +343,7 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	must(t, l.store.Unbind(t.Context(), l.path[len("/callback/"):]))
 	l.bind(ends)
 	for range 40 * 4 {
-		l.after(6 * time.Hour)
+		l.after(6)
 	}
 	if l.reads < 7 || l.reads > 9 {
 		t.Errorf("%d reads of a bill that ended after a day and a half", l.reads)
@@ -356,15 +355,15 @@ func TestReloadOfReconcile(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, false, "")
 	l.state = "F"
-	l.after(6 * time.Hour)
+	l.after(6)
 	l.Use(setup{callbacks: ", reconcile: {}" + tuned(func(c *config.Callbacks) { c.Reconcile.After = 2 * time.Hour })}.config(t))
-	l.after(30 * time.Minute)
+	l.after(0.5)
 	equal(t, l.reads, 2)
 	equal(t, l.missing(), "")
-	l.after(90 * time.Minute)
+	l.after(1.5)
 	equal(t, l.missing(), "paid")
 	l.Use(setup{}.config(t))
-	l.after(24 * time.Hour)
+	l.after(24)
 	equal(t, l.reads, 3, "it is off")
 }
 
@@ -380,8 +379,7 @@ func TestFormsAndOthersAfterAMadeCallback(t *testing.T) {
 	} {
 		l := newLooking(t, true, "")
 		l.state = "F"
-		l.after(6 * time.Hour)
-		l.after(30 * time.Minute)
+		l.after(6, 0.5)
 		equal(t, strings.Join(l.got, " "), "F", "made")
 		l.accept(l.path, body, "Content-Type", formMedia)
 		equal(t, len(l.stored()) == 2, fresh, body)
