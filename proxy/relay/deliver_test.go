@@ -185,7 +185,7 @@ func TestAttemptsHaveATimeLimit(t *testing.T) {
 			s.Carry(answers)
 			begun := time.Now()
 			s.round()
-			if c := s.only(); c.LastOutcome != "timeout" || c.LastStatus != status || time.Since(begun) != 7*time.Second || c.State != store.Waiting {
+			if c := s.only(); c.LastOutcome != "timeout" || c.LastStatus != status || time.Since(begun) != 7*time.Second || c.State != store.Waiting || !strings.Contains(s.attempts()[0].Reason, "within 7s") {
 				t.Errorf("%s %d after %s", c.LastOutcome, c.LastStatus, time.Since(begun))
 			}
 		})
