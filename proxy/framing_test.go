@@ -2,51 +2,13 @@ package proxy_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/proxytest"
 )
-
-// In total, and for each source address that is not trusted. A connection that ends makes room for another.
-func TestR15_ConnectionsAreLimited(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	for _, row := range rows(`
-in all | 3 | 1000 | | all | 3
-of one address | 10000 | 2 | | address | 2
-of a trusted address | 4 | 2 | trusted: [127.0.0.0/8] | all | 4
-of another trusted one | 10000 | 2 | trusted: [192.0.2.0/24] | address | 2
-`) {
-		parallel(t, row[0], func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "limits: {"+row[3]+"}", limits(func(l *config.Limits) {
-				l.Connections, _ = strconv.Atoi(row[1])
-				l.AddressConnections, _ = strconv.Atoi(row[2])
-			}))
-			var open []net.Conn
-			answered := func() bool { // a call on a new connection
-				c := p.open(nextCall(v2("read")))
-				open = append(open, c)
-				return answeredWith(c, "BILL_003")
-			}
-			most, err := strconv.Atoi(row[5])
-			must(t, err)
-			for n := range most {
-				equal(t, answered(), true, "connection", n+1)
-			}
-			equal(t, answered(), false, "a connection over the limit")
-			p.checkMetric("billbridge_connections " + row[5])
-			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[4]))
-			_ = open[0].Close()
-			proxytest.Eventually(t, answered, p.metrics)
-		})
-	}
-}
 
 // Oversized chunk extensions, headers and trailers end the connection, and nothing is forwarded.
 func TestR14_FloodsAreRefused(t *testing.T) {

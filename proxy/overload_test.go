@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -104,24 +105,6 @@ metric billbridge_requests_limited_total{limit="LIMIT"} 1
 	})
 }
 
-// TestRequestsInProgressAreLimited: one more gets 503 before its body is read, and its connection is closed.
-func TestRequestsInProgressAreLimited(t *testing.T) {
-	t.Parallel()
-	for _, client := range forms {
-		g, back := newHeldBackend(t, "read", 2)
-		b := newGatewayTo(t, "v2", back, limits(func(l *config.Limits) { l.InFlight = 2 }))
-		finish := g.holdTwoReads(t, b, client)
-		got := b.raw(false, head(newCall(client, "create").path(), "Content-Length: 1000000\r\n"))
-		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
-			t.Fatalf("%+v", got)
-		}
-		got[0].check(t, client, refused)
-		b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
-		finish()
-		b.expect(newCall(client, "create"), success)
-	}
-}
-
 // TestR24_R26_R29_StatusesThatAreNoReply: 205 has no body, and statuses from 600 have no meaning. A success with one
 // of them is none, and a redirect is not followed.
 func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
@@ -189,32 +172,41 @@ metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | bil
 	b.expect(v2("read"), noSuchBill)
 }
 
-// TestRequestsOfOneAddressAreLimited: one source address has at most AddressConnections requests in
-// progress, unless it is trusted.
-func TestRequestsOfOneAddressAreLimited(t *testing.T) {
+// TestR15_RequestsInProgressAreLimited: in all, and of one source address unless it is trusted. One more gets 503 before its
+// body is read, and its connection is closed.
+func TestR15_RequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		ofAddress, inFlight int
-		trusted             string
-		status              int
-	}{
-		{2, 1000, "", 503},
-		{2, 1000, "192.0.2.0/24", 503},
-		{2, 1000, "127.0.0.0/8", 200},
-		{3, 1000, "", 200},
-		{1000, 2, "", 503},
-		{1000, 2, "127.0.0.0/8, '::1/128'", 503},
-		{1000, 10, "", 200},
-	} {
-		g, back := newHeldBackend(t, "read", 2)
-		b := newGatewayTo(t, "v2", back, "limits: {trusted: ["+c.trusted+"]}", limits(func(l *config.Limits) {
-			l.AddressConnections, l.InFlight = c.ofAddress, c.inFlight
-		}))
-		finish := g.holdTwoReads(t, b, "v2")
-		b.send(legacy("create")).is(t, c.status)
-		finish()
-		for range 3 { // nothing is counted any more
-			b.send(legacy("read")).is(t, 200)
+	// Of an address, in all, trusted addresses, and whether a third call is limited.
+	for _, row := range rows(`
+2 | 1000 | | limited
+2 | 1000 | 192.0.2.0/24 | limited
+2 | 1000 | 127.0.0.0/8 |
+3 | 1000 | |
+1000 | 2 | 127.0.0.0/8, '::1/128' | limited
+1000 | 10 | |
+`) {
+		for _, client := range forms {
+			g, back := newHeldBackend(t, "read", 2)
+			b := newGatewayTo(t, "v2", back, "limits: {trusted: ["+row[2]+"]}", limits(func(l *config.Limits) {
+				l.AddressConnections, _ = strconv.Atoi(row[0])
+				l.InFlight, _ = strconv.Atoi(row[1])
+			}))
+			finish := g.holdTwoReads(t, b, client)
+			create := newCall(client, "create")
+			if row[3] == "" {
+				b.expect(create, success)
+			} else {
+				got := b.raw(false, sized(create.path(), 1_000_000))
+				if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
+					t.Fatalf("%+v", got)
+				}
+				got[0].check(t, client, refused)
+				b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
+			}
+			finish()
+			for range 3 { // nothing is counted any more
+				b.send(legacy("read")).is(t, 200)
+			}
 		}
 	}
 }
@@ -234,9 +226,9 @@ post 200 PATH {"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","appr
 	r.nthCallback(1)
 }
 
-// fewConnections returns the config of a gateway whose upstream has few connections.
+// fewConnections returns the config of a gateway whose upstream has few connections, for which calls wait shortly.
 func fewConnections(url, more string) string {
-	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more)
+	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more) + waits(300*time.Millisecond)
 }
 
 // 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
