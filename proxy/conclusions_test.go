@@ -263,28 +263,6 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 	return get(false), get(true)
 }
 
-// The parts of the page of conclusions that the test does not write.
-const (
-	conclusionsIntro = `# What partners' programs conclude
-
-Programs of partners judge a reply in different ways: some read the code alone, some the status, some give up after 15 seconds. Each way
-below was seen in public programs. Each of them makes each call twice: directly at a backend of its own form, and through the gateway at a
-backend of the other form (with pairs for the codes 9800 and 9980, and for methods of payment). The test
-` + "`TestPartnersConcludeTheSame`" + ` writes this page. If a program concludes something else through the gateway, the page says
-why that must be so.
-
-- **failed**: the program takes the call as not done. Its user may bill again, under a new id.
-- **reads the bill**: the program does not know the outcome, and looks.
-- **tries again**: with the same id.
-- **refused CODE**: the user sees the text and corrects the call.
-- **stores method M**: the program takes the value as the method of payment.
-
-The programs:
-
-`
-	conclusionsBecause = "\n## Why these differ\n\n"
-)
-
 // conclusions writes what the programs conclude: what most of them do, and who differs.
 func conclusions(all map[string]string) string {
 	count, usual := map[string]int{}, ""
@@ -306,7 +284,7 @@ func conclusions(all map[string]string) string {
 func TestPartnersConcludeTheSame(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
-	page.WriteString(conclusionsIntro)
+	page.Write(proxytest.ReadFile(t, "testdata/conclusions.md")) // what the test does not write
 	for _, h := range habits {
 		fmt.Fprintf(&page, "- *%s*: %s\n", h.name, h.about)
 	}
@@ -338,7 +316,7 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 			fmt.Fprintf(&page, "| %s | %s | %s |\n", s.Name, conclusions(directly), shown)
 		}
 	}
-	page.WriteString(conclusionsBecause)
+	page.WriteString("\n## Why these differ\n\n")
 	for _, s := range all {
 		if why[s.Name] != "" {
 			fmt.Fprintf(&page, "- **%s**: %s\n", s.Name, why[s.Name])

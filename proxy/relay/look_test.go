@@ -108,39 +108,17 @@ func (l *looking) own(state string) {
 	l.accept(l.path, notice("v2", key, bill, `,"apprState":"`+state+`","apprNum":"1"`))
 }
 
-// Each row is what happens to a bill in the hours after it was created: a state changes it at the upstream, +STATE is a callback of the
+// Each row has what happens to a bill in the hours after it was created, how often it is read, what is missing without deliver, and with it
+// what the partner gets and how many were made. Of what happens, a state changes it at the upstream, +STATE is a callback of the
 // upstream, *STATE one of another bill, a number lets so many minutes pass.
 func TestLooks(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
-		events             string
-		reads              int
-		missing, got, made string // without deliver; with deliver; how many were made
-	}{
-		"a bill that is not paid":                    {"360 360 360", 3, "", "", "0"},
-		"no such bill":                               {"- 360 360", 2, "", "", "0"},
-		"a callback in time":                         {"F +F 360 360", 2, "", "F", "0"},
-		"one read":                                   {"F 360 29", 1, "", "", "0"},
-		"a lost payment":                             {"F 360 30", 2, "paid", "F", "1"},
-		"it stays missing, and is read on":           {"F 360 30 360 360", 4, "paid", "F", "1"},
-		"a callback between the two reads":           {"F 360 +F 30 360", 2, "", "F", "0"},
-		"a callback after what was made":             {"F 360 30 +F 360", 3, "", "F", "1"},
-		"a callback days after what was made":        {"F 360 30 3000 +F 0", 3, "", "F", "1"},
-		"two reads that differ":                      {"*C F 360 C 30", 2, "", "", "0"},
-		"three reads, and two are the same":          {"*C F 360 C 30 30", 3, "cancelled", "C", "1"},
-		"the bill is back before the second read":    {"F 360 W 30 F 360", 3, "", "", "0"},
-		"an upstream that does not report cancels":   {"+F C 360 30 360", 1, "", "F", "0"},
-		"a lost cancel":                              {"*C +F C 360 30", 2, "cancelled", "F C", "1"},
-		"an older callback after a made one":         {"*C C 360 30 +F 360", 3, "", "C", "1"},
-		"a cancel that was reported":                 {"*C +F +C C 360 360 3600", 1, "", "F C", "0"},
-		"an old state after what was made":           {"F 360 30 W +W 0", 2, "", "F", "1"},
-		"a callback of another state after the made": {"F 360 30 C +C 360", 3, "", "F C", "1"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, row := range proxytest.RowsOf(t, "testdata/looks.txt") {
+		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			for _, deliver := range []bool{false, true} {
 				l := newLooking(t, deliver, "")
-				for event := range strings.FieldsSeq(row.events) {
+				for event := range strings.FieldsSeq(row[1]) {
 					minutes := 0.0
 					switch _, err := fmt.Sscan(event, &minutes); {
 					case err == nil:
@@ -167,13 +145,13 @@ func TestLooks(t *testing.T) {
 					}
 				}
 				if !deliver {
-					equal(t, l.reads, row.reads, "reads")
-					equal(t, l.missing(), row.missing, "missing")
+					equal(t, fmt.Sprint(l.reads), row[2], "reads")
+					equal(t, l.missing(), row[3], "missing")
 					equal(t, made, 0)
 					continue
 				}
-				equal(t, strings.Join(l.got, " "), row.got, "the partner has")
-				equal(t, fmt.Sprint(made), row.made, "made")
+				equal(t, strings.Join(l.got, " "), row[4], "the partner has")
+				equal(t, fmt.Sprint(made), row[5], "made")
 				equal(t, l.missing(), "", "missing")
 			}
 		})

@@ -17,7 +17,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
@@ -82,64 +81,6 @@ func (s *testRelay) deliverableTo(key, address, bill string, more ...string) {
 	a := asked("v2", address)
 	a.Partner, a.Bill = partner.Of(key), bill
 	s.accept(s.bind(a), notice("v2", key, bill, more...))
-}
-
-// The second callback of a bill waits until the first is delivered or dead: during its attempts and between them. Other bills of the
-// same partner do not wait.
-func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	for _, end := range []store.State{store.Delivered, store.Dead} {
-		t.Run(string(end), func(t *testing.T) {
-			t.Parallel()
-			clock := newClock()
-			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
-			entered, leave := make(chan string, 10), make(chan int)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-				entered <- r.URL.Path
-				if r.URL.Path == "/first" {
-					return reply(<-leave, documented["v2"]), nil
-				}
-				return reply(200, documented["v2"]), nil
-			}))
-			s.deliverable("https://partner.example.com/first", "A")
-			s.deliverable("https://partner.example.com/second", "A")
-			s.deliverable("https://another.example.com/third", "A")
-			s.deliverable("https://partner.example.com/other", "B")
-			begins := func(want ...string) *sync.WaitGroup {
-				t.Helper()
-				var attempts sync.WaitGroup
-				n, err := s.Round(t.Context(), &attempts)
-				if err != nil || n != len(want) {
-					t.Fatalf("%d attempts begin, want %v, %v", n, want, err)
-				}
-				got := map[string]bool{}
-				for range want {
-					got[receive(t, entered, "attempt")] = true
-				}
-				for _, path := range want {
-					if !got[path] {
-						t.Fatalf("got %v, want %v", got, want)
-					}
-				}
-				return &attempts
-			}
-			underWay := begins("/first", "/other")
-			begins() // while the first is being tried
-			leave <- 500
-			underWay.Wait()
-			begins() // while it waits
-			clock.add(time.Minute)
-			underWay = begins("/first")
-			begins()
-			leave <- map[store.State]int{store.Delivered: 200, store.Dead: 500}[end]
-			underWay.Wait()
-			begins("/second").Wait()
-			begins("/third").Wait()
-			if all := s.stored(); all[0].State != end || all[1].State != store.Delivered || all[2].State != store.Delivered || all[3].State != store.Delivered {
-				t.Errorf("%+v", all)
-			}
-		})
-	}
 }
 
 // A partner with many hosts that all hang does not use up the attempts of others.
