@@ -317,9 +317,7 @@ success v2 create
 			t.Errorf("%s: %+v", b.Bill, w)
 		}
 	}
-	eventually(t, "not each read has ended", func() bool {
-		return !strings.Contains(m.admin("GET", "/rollout/bills?outcome=unknown").body, "not asked")
-	})
+	m.waitForAdmin("/rollout/bills?outcome=unknown", "!not asked")
 	for _, b := range m.checkListed("outcome=unknown", writes/3).Bills {
 		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || b.NextRead == nil {
 			t.Errorf("%s: %+v", b.Bill, w)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -25,56 +26,51 @@ const (
 // The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
-	for _, g := range []struct {
-		from, to  translate.Form
-		name      string
-		body      string
-		want      string // "" is body, byte for byte
-		passed    string
-		unrelated bool // it names no bill
-	}{
-		{from: "v2", to: "legacy", name: "a payment", body: inV2, want: strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)}, // texts keep their spelling
-		{from: "legacy", to: "v2", name: "a payment", body: inLegacy, want: strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)},
-		{from: "v2", to: "v2", name: "a payment", body: inV2, passed: "in form"},
-		{from: "legacy", to: "legacy", name: "a payment", body: inLegacy, passed: "in form"},
-		{from: "v2", to: "legacy", name: "in the partner's form already", body: " " + inLegacy + "\n", passed: "in form"},
-		{from: "legacy", to: "v2", name: "in the partner's form already", body: " " + inV2 + "\n", passed: "in form"},
-		{from: "v2", to: "v2", name: "in the other form", body: inLegacy, want: strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)},
-		{from: "legacy", to: "legacy", name: "in the other form", body: inV2, want: strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)},
-		{from: "v2", to: "legacy", name: "lossy", body: `{"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1}`, want: `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"}`},
-		{from: "v2", to: "legacy", name: "a number as a bill", body: `{"billId":17}`, want: `{"bill_id":"17"}`},
-		{from: "v2", to: "legacy", name: "the key alone", body: `{"apiKey":"demo-key"}`, want: `{"apikey":"demo-key"}`, unrelated: true},
-	} {
-		t.Run(fmt.Sprintf("%s to %s/%s", g.from, g.to, g.name), func(t *testing.T) {
+	// The forms of the backend and of the partner, the body, the stored one, and as what it is passed on.
+	words := strings.NewReplacer("V2", inV2, "OLD", inLegacy, "LEGACY", strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1), // texts keep their spelling
+		"NEW", strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1))
+	for _, row := range proxytest.Rows(`
+v2 | legacy | V2 | LEGACY |
+legacy | v2 | OLD | NEW |
+v2 | v2 | V2 | V2 | in form
+legacy | legacy | OLD | OLD | in form
+v2 | legacy | OLD | OLD | in form
+legacy | v2 | V2 | V2 | in form
+v2 | v2 | OLD | NEW |
+legacy | legacy | V2 | LEGACY |
+v2 | legacy | {"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1} | {"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"} |
+v2 | legacy | {"billId":17} | {"bill_id":"17"} |
+v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
+`) {
+		from, to, body, want, passed := translate.Form(row[0]), translate.Form(row[1]), words.Replace(row[2]), words.Replace(row[3]), row[4]
+		unrelated := !strings.Contains(strings.ToLower(body), "bill") // it names no bill
+		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
 			clock := newClock()
-			s := newTestRelay(t, setup{form: g.from, now: clock.now})
-			a := asked(g.to, "https://Partner.example.com:8443/paid?x=1")
+			s := newTestRelay(t, setup{form: from, now: clock.now})
+			a := asked(to, "https://Partner.example.com:8443/paid?x=1")
 			a.Bill, a.OfBill = "", false // any bill of the partner
 			path := s.bind(a)
-			w := s.post(path, g.body, "Content-Type", "text/html; charset=utf-8")
-			if w.Code != 200 || w.Body.String() != documented[g.from] || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+			w := s.post(path, body, "Content-Type", "text/html; charset=utf-8")
+			if w.Code != 200 || w.Body.String() != documented[from] || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
 				t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 			}
-			if g.want == "" {
-				g.want = g.body
-			}
 			c := s.only()
-			if string(c.Body) != g.want || c.ContentType != "application/json; charset=utf-8" {
-				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, g.want)
+			if string(c.Body) != want || c.ContentType != "application/json; charset=utf-8" {
+				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, want)
 			}
-			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(g.to) || c.Partner != partner.Of(key) || c.State != store.Waiting ||
+			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(to) || c.Partner != partner.Of(key) || c.State != store.Waiting ||
 				!c.Received.Equal(clock.now()) || !c.Next.Equal(clock.now()) || !regexp.MustCompile(`^cb_[0-9a-f]{32}$`).MatchString(c.ID) {
 				t.Errorf("%+v", c)
 			}
-			if (c.Bill == "") != g.unrelated || g.unrelated && !strings.HasPrefix(c.Order, "merchant ") || !g.unrelated && c.Order != string(c.Partner)+" "+c.Bill {
+			if (c.Bill == "") != unrelated || unrelated && !strings.HasPrefix(c.Order, "merchant ") || !unrelated && c.Order != string(c.Partner)+" "+c.Bill {
 				t.Errorf("bill %q order %q", c.Bill, c.Order)
 			}
 			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
-			if g.passed == "" {
+			if passed == "" {
 				s.counts("billbridge_callbacks_passed_total")
 			} else {
-				s.counts("billbridge_callbacks_passed_total", fmt.Sprintf(`{as=%q,upstream="up"} 1`, g.passed))
+				s.counts("billbridge_callbacks_passed_total", fmt.Sprintf(`{as=%q,upstream="up"} 1`, passed))
 			}
 		})
 	}
