@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -43,6 +44,9 @@ func gzipped(data []byte) []byte {
 	return b.Bytes()
 }
 
+//go:embed testdata/failures.txt
+var failuresText string
+
 func failureCases() (all []failureCase) {
 	deliver := map[string]func(http.ResponseWriter, *httptest.ResponseRecorder){
 		"204":        func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) },
@@ -57,38 +61,7 @@ func failureCases() (all []failureCase) {
 		"a part, gz": changedReply("gzip", func(b []byte) []byte { return gzipped(b)[:12] }),
 	}
 	// A name, the fault or how the reply is delivered, what a read and a write are answered with, and a further line of the config.
-	for _, row := range rows(strings.ReplaceAll(`
-success | | success | success
-gzip | {"gzip":true} | success | success
-gzip in capitals | GZIP | success | success
-timeout | delay 1h | 504:ERROR | 504:none
-timeout in the reply | a part | 504:ERROR | 504:none
-timeout in the reply, gzip | a part, gz | 504:ERROR | 504:none
-connection refused | | refused | refused
-too large | {"body":"LONG"} | | | limits: {reply: 4KiB}
-too large unzipped | {"body":"LONG", "gzip":true} | | | limits: {reply: 4KiB}
-connection dropped | {"drop":true}
-truncated | {"truncate":true}
-truncated gzip | {"truncate":true, "gzip":true}
-HTML 404 | {"status":404, "body":"<html>no</html>"}
-HTML 502 | {"status":502, "body":"<html>no</html>"}
-HTML 200 | {"body":"<html>login</html>"}
-not JSON | {"body":"oops"}
-JSON twice | {"body":"{\"code\":\"0000\",\"message\":\"a\"}{\"code\":\"0000\"}"}
-duplicate code | {"body":"{\"code\":\"0000\",\"c\\u006fde\":\"ERROR\",\"message\":\"a\",\"msg\":\"a\"}"}
-an array | {"body":"[{\"code\":\"0000\"}]"}
-an empty object | {"body":"{}"}
-a number for a code | {"body":"{\"code\":0,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
-null for a code | {"body":"{\"code\":null,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
-an empty code | {"body":"{\"code\":\"\",\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
-204 | 204
-not UTF-8 | not UTF-8
-empty body | empty body
-not gzip | not gzip
-gzip cut off | cut gzip
-gzip with a wrong checksum | wrong gzip
-an unknown content coding | coding br
-`, "LONG", `{\"code\":\"0000\",\"message\":\"`+strings.Repeat("a", 5000)+`\"}`)) {
+	for _, row := range rows(strings.ReplaceAll(failuresText, "LONG", `{\"code\":\"0000\",\"message\":\"`+strings.Repeat("a", 5000)+`\"}`)) {
 		row = append(row, "", "", "")
 		w := failureCase{name: row[0], fault: row[1], deliver: deliver[row[1]], config: row[4]}
 		w.read, w.write = wantOf(cmp.Or(row[2], "502:ERROR")), wantOf(cmp.Or(row[3], "unknown"))

@@ -56,27 +56,28 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		row   store.Address
 	}{
 		"bill": {
-			relay.Binding{Upstream: "up", Operation: "bill.create", Form: "legacy", Partner: partner.Of(key), OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
+			relay.Binding{Operation: "bill.create", Form: "legacy", OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30"},
 			// Midnight in Korea at the end of that day.
 			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC), Member: "m", Merchant: "s", Look: c.now()},
 		},
 		"bill whose id is not known": {
-			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Member: "m", Merchant: "s", URL: theirs},
+			relay.Binding{Operation: "bill.send", Form: "v2", OfBill: true, Member: "m", Merchant: "s"},
 			store.Address{Operation: "bill.send", Form: "v2", Merchant: "s"},
 		},
 		"bill whose expiry is no date": {
-			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Expiry: "20261130", URL: theirs},
+			relay.Binding{Operation: "bill.send", Form: "v2", OfBill: true, Expiry: "20261130"},
 			store.Address{Operation: "bill.send", Form: "v2"},
 		},
 		"registration": {
-			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), Member: "m", Merchant: `s" "`, URL: theirs},
+			relay.Binding{Operation: "mapping.register", Form: "v2", Member: "m", Merchant: `s" "`},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"m" "s\" \""`), Merchant: `s" "`},
 		},
 		"registration without a store": {
-			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), URL: theirs},
+			relay.Binding{Operation: "mapping.register", Form: "v2"},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"" ""`)}, // so it is not the address of a bill
 		},
 	} {
+		want.asked.Upstream, want.asked.Partner, want.asked.URL = "up", partner.Of(key), theirs
 		id := strings.TrimPrefix(s.bind(want.asked), "/callback/")
 		got, err := s.store.Address(t.Context(), id)
 		must(t, err)
