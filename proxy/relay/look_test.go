@@ -110,7 +110,7 @@ func (l *looking) own(state string) {
 
 // Each row has what happens to a bill in the hours after it was created, how often it is read, what is missing without deliver, and with it
 // what the partner gets and how many were made. Of what happens, a state changes it at the upstream, +STATE is a callback of the
-// upstream, *STATE one of another bill, a number lets so many minutes pass.
+// upstream, ~STATE one during the next read, *STATE one of another bill, from ! on callbacks fail, a number lets so many minutes pass.
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	for _, row := range proxytest.RowsOf(t, "testdata/looks.txt") {
@@ -125,6 +125,10 @@ func TestLooks(t *testing.T) {
 						l.after(minutes / 60)
 					case event == "-":
 						l.state = ""
+					case event == "!":
+						l.Carry(always(500, ""))
+					case event[0] == '~':
+						l.while = func() { l.while = func() {}; l.own(event[1:]) }
 					case event[0] == '*':
 						other := asked("v2", "https://partner.example.com/other")
 						other.Bill = "OTHER"
@@ -192,10 +196,15 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 		"with another state":     {notice("v2", key, bill, `,"apprState":"C"`), "state"},
 		"with a field twice":     {notice("v2", key, bill, `,"apprState":"F","apprState":"F"`), "ambiguous"},
 		"that is not a callback": {`[]`, "state"},
+		// A restored store may lack a callback that was delivered.
+		"of before a restore": {notice("v2", key, bill, `,"apprState":"F"`), "restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLooking(t, true, "")
+			if row.why == "restored" {
+				must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
+			}
 			l.body, l.state = func(string) string { return row.body }, "F"
 			l.after(6, 0.5, 6)
 			equal(t, l.missing(), "paid "+row.why)
@@ -205,19 +214,6 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 			equal(t, l.missing(), "")
 		})
 	}
-}
-
-// A restored store may lack a callback that was delivered: of the bills from before, none is made.
-func TestNoCallbackIsMadeAfterARestore(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
-	l.state = "F"
-	l.after(6, 0.5, 6)
-	equal(t, l.missing(), "paid restored")
-	equal(t, len(l.stored()), 0)
-	l.own("F")
-	equal(t, l.missing(), "")
 }
 
 // After a made callback, callbacks.reconcile is removed: later ones of the upstream are delivered as before.
@@ -245,35 +241,6 @@ func TestAddressOfARegistrationIsNotRead(t *testing.T) {
 	l.own("F")
 	l.after(48)
 	equal(t, l.reads, 0)
-}
-
-// The upstream's own callback comes during the second read: it is delivered, and none is made.
-func TestCallbackDuringTheSecondRead(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	l.state = "F"
-	l.after(6)
-	l.while = func() { l.own("F") }
-	l.after(0.5)
-	l.while = func() {}
-	l.after(6)
-	equal(t, strings.Join(l.got, " "), "F")
-	equal(t, l.missing(), "")
-}
-
-// A failed callback is not missing: an operator decides on it.
-func TestFailedCallbackIsNotMissing(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	l.Carry(always(500, ""))
-	l.own("F")
-	l.state = "F"
-	for range 5 {
-		l.after(6)
-	}
-	if c := l.only(); c.State != store.Dead || c.Made() || l.missing() != "" {
-		t.Errorf("%+v, missing: %s", c, l.missing())
-	}
 }
 
 // A bill that another upstream owns is not read, unless the owner is that of another merchant. An unpaid one is read no more a day after its last day. Newer bills are read more often.
