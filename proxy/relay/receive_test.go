@@ -141,42 +141,35 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 // address, as in JSON.
 func TestFormCallbacks(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ body, reason string }{
-		{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", ""},
-		{"billId=" + bill + "&apiKey=demo%2Dkey&x=1&x=2&x=%ff", ""},
-		{"appr_state=F", ""},
-		{"apikey=stolen&bill_id=" + bill, "another_partner"},
-		{"apikey=demo-key&apiKey=stolen", "another_partner"},
-		{"apikey=demo-key&bill_id=another", "another_bill"},
-		{"billId=another", "another_bill"},
-		{"apikey=demo-key&apikey=demo-key", "ambiguous"},
-		{"apikey=demo-key&api%6bey=demo-key", "ambiguous"},
-		{"apikey=demo-key&bill_id=%ff", "ambiguous"},
-		{"apikey=%zz", "ambiguous"},
-		{"APIKEY=another&bill_id=" + bill, "ambiguous"},
-		{"apikey=demo-key;bill_id=1", "ambiguous"},
+	for reason, bodies := range map[string][]string{
+		"":                {"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", "billId=" + bill + "&apiKey=demo%2Dkey&x=1&x=2&x=%ff", "appr_state=F"},
+		"another_partner": {"apikey=stolen&bill_id=" + bill, "apikey=demo-key&apiKey=stolen"},
+		"another_bill":    {"apikey=demo-key&bill_id=another", "billId=another"},
+		"ambiguous":       {"apikey=demo-key&apikey=demo-key", "apikey=demo-key&api%6bey=demo-key", "apikey=demo-key&bill_id=%ff", "apikey=%zz", "APIKEY=another&bill_id=" + bill, "apikey=demo-key;bill_id=1"},
 	} {
-		for _, form := range forms {
-			s := newTestRelay(t, setup{form: "legacy"})
-			w := s.post(s.bind(asked(form, "https://partner.example.com/")), c.body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
-			if c.reason != "" {
-				s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[c.reason == "ambiguous"], "up", c.reason)
-				continue
-			}
-			if w.Code != 200 || w.Body.String() != documented["legacy"] {
-				t.Fatalf("%s: %d %s", c.body, w.Code, w.Body)
-			}
-			if got := s.only(); string(got.Body) != c.body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
-				t.Errorf("%s: %+v %q", c.body, got, got.Body)
-			}
-			s.counts("billbridge_callbacks_passed_total", `{as="a form",upstream="up"} 1`)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-				if body, err := io.ReadAll(r.Body); string(body) != c.body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
-					t.Errorf("%s is delivered as %s, %v, %v", c.body, body, r.Header, err)
+		for _, body := range bodies {
+			for _, form := range forms {
+				s := newTestRelay(t, setup{form: "legacy"})
+				w := s.post(s.bind(asked(form, "https://partner.example.com/")), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
+				if reason != "" {
+					s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[reason == "ambiguous"], "up", reason)
+					continue
 				}
-				return reply(200, ""), nil
-			}))
-			s.round()
+				if w.Code != 200 || w.Body.String() != documented["legacy"] {
+					t.Fatalf("%s: %d %s", body, w.Code, w.Body)
+				}
+				if got := s.only(); string(got.Body) != body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
+					t.Errorf("%s: %+v %q", body, got, got.Body)
+				}
+				s.counts("billbridge_callbacks_passed_total", `{as="a form",upstream="up"} 1`)
+				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+					if sent, err := io.ReadAll(r.Body); string(sent) != body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
+						t.Errorf("%s is delivered as %s, %v, %v", body, sent, r.Header, err)
+					}
+					return reply(200, ""), nil
+				}))
+				s.round()
+			}
 		}
 	}
 	s := newTestRelay(t, setup{form: "legacy"})

@@ -43,28 +43,34 @@ func (s *testRelay) holds(w *httptest.ResponseRecorder, form translate.Form, sta
 // caller that found an address cannot deliver the payment of another partner or bill.
 func TestCallbacksForAnotherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, body, reason string }{
-		{"another key", notice("legacy", "stolen", bill), "another_partner"},
-		{"another key alone", `{"apikey":"stolen"}`, "another_partner"},
-		{"the key of which is the hash", notice("legacy", hash(key), bill), "another_partner"},
-		{"the key in other letters", notice("legacy", "Demo-Key", bill), "another_partner"},
-		{"a number as the key", `{"apikey":1}`, "another_partner"},
-		{"another key in the other form", notice("v2", "stolen", bill), "another_partner"},
-		{"two keys", `{"apikey":"demo-key","apiKey":"stolen"}`, "another_partner"},
-		{"two keys the other way", `{"apikey":"stolen","apiKey":"demo-key"}`, "another_partner"},
-		{"another bill", notice("legacy", key, "another"), "another_bill"},
-		{"another bill alone", `{"bill_id":"another"}`, "another_bill"},
-		{"another bill in the other form", notice("v2", key, "another"), "another_bill"},
-		{"two bills", `{"bill_id":"` + bill + `","billId":"another"}`, "another_bill"},
-		{"another key and bill", notice("legacy", "stolen", "another"), "another_partner"},
+	for reason, bodies := range map[string][]string{
+		"another_partner": {
+			notice("legacy", "stolen", bill),
+			`{"apikey":"stolen"}`,
+			notice("legacy", hash(key), bill),
+			notice("legacy", "Demo-Key", bill),
+			`{"apikey":1}`,
+			notice("v2", "stolen", bill),
+			`{"apikey":"demo-key","apiKey":"stolen"}`,
+			`{"apikey":"stolen","apiKey":"demo-key"}`,
+			notice("legacy", "stolen", "another"),
+		},
+		"another_bill": {
+			notice("legacy", key, "another"),
+			`{"bill_id":"another"}`,
+			notice("v2", key, "another"),
+			`{"bill_id":"` + bill + `","billId":"another"}`,
+		},
 	} {
-		for _, form := range forms {
-			s := newTestRelay(t, setup{form: "legacy"})
-			path := s.bind(asked(form, "https://partner.example.com/"))
-			w := s.post(path, c.body)
-			s.holds(w, "legacy", 404, "up", c.reason)
-			equal(t, len(s.stored()), 0, c.name)
-			s.accept(path, notice("legacy", key, bill)) // the right one still passes
+		for _, body := range bodies {
+			for _, form := range forms {
+				s := newTestRelay(t, setup{form: "legacy"})
+				path := s.bind(asked(form, "https://partner.example.com/"))
+				w := s.post(path, body)
+				s.holds(w, "legacy", 404, "up", reason)
+				equal(t, len(s.stored()), 0, body)
+				s.accept(path, notice("legacy", key, bill)) // the right one still passes
+			}
 		}
 	}
 }
