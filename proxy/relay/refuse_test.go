@@ -79,9 +79,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 func TestAddressOfARegistration(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	a := asked("v2", "https://partner.example.com/")
-	a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
-	path := s.bind(a)
+	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
 	for i, id := range []string{"one", "two", bill} {
 		s.accept(path, notice("legacy", key, id))
 		if got := s.stored(); len(got) != i+1 || got[i].Bill != id || got[i].Order != hash(key)+" "+id {
@@ -99,9 +97,7 @@ func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s := newTestRelay(t, setup{form: "legacy", store: url})
-		a := asked("v2", "https://partner.example.com/")
-		a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
-		path := s.bind(a)
+		path := s.bind(registration("v2", "s", "https://partner.example.com/"))
 		long := ""
 		for i := 0; len(long) < 100_000; i++ {
 			long += hash(strconv.Itoa(i)) // nothing that could be compressed

@@ -144,6 +144,16 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 	}
 }
 
+// supersedes accepts two states of a bill, and makes three attempts.
+func (s *testRelay) supersedes(clock *clock) {
+	s.t.Helper()
+	s.reports(s.bind(asked("v2", "https://partner.example.com/")), "F", "C")
+	for range 3 {
+		s.round()
+		clock.add(10 * time.Second)
+	}
+}
+
 // An answer of before a replay does not end it: without an answer it keeps its place.
 func TestReplayCountsItsOwnAnswers(t *testing.T) {
 	t.Parallel()
@@ -156,12 +166,7 @@ func TestReplayCountsItsOwnAnswers(t *testing.T) {
 		}
 		return reply(201, ""), nil
 	}))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
-	s.reports(path, "F", "C")
-	for range 3 {
-		s.round()
-		clock.add(10 * time.Second)
-	}
+	s.supersedes(clock)
 	if w := s.ask("POST", "/callbacks/"+s.stored()[0].ID+"/replay?force=newer"); w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -185,12 +190,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		}
 		return reply(201, ""), nil
 	}))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
-	s.reports(path, "F", "C")
-	for range 3 {
-		s.round()
-		clock.add(10 * time.Second)
-	}
+	s.supersedes(clock)
 	older := s.stored()[0].ID
 	s.counts("billbridge_callbacks_superseded_total", `{upstream="up"} 1`)
 	_, line, found := strings.Cut(s.logs.String(), "a callback was superseded")
