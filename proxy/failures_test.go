@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -193,18 +194,7 @@ func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 // A legacy read that succeeds has no code. It is a success only with HTTP 200, the requested bill and a known state.
 func TestR24_BareLegacyRead(t *testing.T) {
 	t.Parallel()
-	for _, row := range rows(strings.ReplaceAll(`
-the requested bill | read | 200 | {"bill_id":"BILL","appr_state":"F"} | success
-another bill | read | 200 | {"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"} | 502:ERROR
-no bill | read | 200 | {"appr_state":"F"} | 502:ERROR
-an unknown state | read | 200 | {"bill_id":"BILL","appr_state":"X"} | 502:ERROR
-another status | read | 201 | {"bill_id":"BILL","appr_state":"F"} | 502:ERROR
-an error status | read | 500 | {"bill_id":"BILL","appr_state":"F"} | 502:ERROR
-a code alone | read | 200 | {"code":"0000","msg":"성공하였습니다."} | 502:ERROR
-an empty bill | read | 200 | {"code":"0000","msg":"ok","bill_id":"","appr_state":"W"} | 502:ERROR
-with a code | read | 200 | {"code":"BILL_003","msg":"없음","bill_id":"BILL","appr_state":"F"} | 200:BILL_003
-on a write | destroy | 200 | {"bill_id":"BILL","appr_state":"D"} | unknown
-`, "BILL\"", demoBill+`"`)) {
+	for _, row := range rows(strings.ReplaceAll(string(proxytest.ReadFile(t, "testdata/barereads.txt")), "BILL\"", demoBill+`"`)) {
 		for _, client := range forms {
 			parallel(t, row[0]+"/"+client, func(t *testing.T) {
 				status, err := strconv.Atoi(row[2])

@@ -132,24 +132,26 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 	visits := make(chan string, 100)
 	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { visits <- r.Method + r.RequestURI }))
 	defer target.Close()
+	var answer http.Handler
+	seen := 0
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { seen++; answer.ServeHTTP(w, r) }))
+	defer partner.Close()
 	for _, status := range []int{300, 301, 302, 303, 305, 307, 308} {
-		for _, location := range []string{target.URL + "/internal", "//" + strings.TrimPrefix(target.URL, "http:") + "/x", "/again", "", "ftp://x/", "http://[::1"} {
-			seen := 0
-			partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				seen++
+		for n, location := range []string{target.URL + "/internal", "//" + strings.TrimPrefix(target.URL, "http:") + "/x", "/again", "", "ftp://x/", "http://[::1"} {
+			answer = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", location)
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, documented["v2"])
-			}))
-			s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
-			s.accept(s.bind(asked("v2", partner.URL)), inV2)
+			})
+			s := newTestRelay(t, setup{callbacks: reachable})
+			s.deliverable(partner.URL, bill)
 			s.round()
-			partner.Close()
-			if c := s.only(); seen != 1 || c.LastOutcome != "redirected" || c.LastStatus != status || c.State != store.Waiting {
-				t.Errorf("%d %q: %d visits, %s %d %s", status, location, seen, c.LastOutcome, c.LastStatus, c.State)
+			if c := s.only(); c.LastOutcome != "redirected" || c.LastStatus != status || c.State != store.Waiting {
+				t.Errorf("%d %d: %+v", status, n, c)
 			}
 		}
 	}
+	equal(t, seen, 7*6, "one attempt each")
 	if len(visits) > 0 {
 		t.Errorf("the target was visited: %s", <-visits)
 	}

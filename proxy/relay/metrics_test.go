@@ -81,7 +81,6 @@ func TestMetricsOfANewUpstream(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "v2"})
 	s.deliverable("https://partner.example.com/", "A")
-	s.Use(setup{form: "v2", public: "https://bridge.example.com"}.config(t))
 	c := setup{form: "v2"}.config(t)
 	c.Upstreams[0].Name = "new"
 	s.Use(c)
