@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/tidwall/gjson"
@@ -35,23 +36,7 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 		"long": v2("read").with("billId", strings.Repeat("9", proxy.MaxKept)).body(),
 	}
 	// A name, the method and the path, the form and the operation of the body or its name, a fault, a part of the reply, and the line.
-	for _, row := range rows(`
-read | POST /bill/read | v2 read | | "apprState" | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}
-translated | POST /if/bill/read | legacy read | | "apprState" | "INFO" "operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}
-refused-by-the-upstream | POST /bill/read | nobill | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
-refused-by-a-row | POST /if/bill/send | price | | | "INFO" "operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}
-not-json | POST /bill/read | { | | | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}
-name-twice | POST /if/bill/read | twice | | | "INFO" "operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}
-no-such-path | POST /if/%E2%80%AE | {} | | | "INFO" "operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}
-wrong-method | GET /bill | | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}
-too-large | POST /bill | spaces | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}
-read-broke-off | POST /bill/read | v2 read | {"drop":true,"count":2} | | "WARN" "operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}
-no-json-reply | POST /if/bill/read | legacy read | {"body":"x"} | x | "WARN" "operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}
-unknown-code | POST /bill/read | v2 read | {"body":"{\"code\":\"X-\\\"9\",\"message\":\"x\",\"data\":null}","count":2} | X- | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}
-outcome-unknown | POST /bill/resend | hostile | {"drop":true} | | "WARN" "operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}
-timeout | POST /bill/cancel | v2 cancel | delay 2m | | "WARN" "operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"1234567890ABCDEFGHIJ","reason":"timeout"}
-large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
-`) {
+	for _, row := range proxytest.Rows(t, "testdata/accesslog.txt") {
 		name, reply := row[0], row[4]
 		method, path, _ := strings.Cut(row[1], " ")
 		body, named := bodies[row[2]]

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -249,11 +250,14 @@ func TestR35_SecretsOfARollout(t *testing.T) {
 	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy", held), newWireBackend(t, "v2", held)}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
 	var answers atomic.Int64
 	s.partner = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := answers.Add(1) % 4
+		n := answers.Add(1) % 6
 		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/")
 		w.Header().Set("Retry-After", wireSecrets["token"])
-		w.WriteHeader([]int{200, 302, 500, 200}[n])
-		_, _ = io.WriteString(w, withSecrets([]string{`{"code":"0000"}`, "KEY", "NAME", `{"code":"9999","PHONE":1}`}[n]))
+		if n == 5 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader([]int{200, 302, 500, 200, 200}[n])
+		_, _ = io.WriteString(w, withSecrets([]string{`{"code":"0000"}`, "KEY", "NAME", `{"code":"9999","PHONE":1}`, `{"code":"KEY"}`}[n]))
 	}))
 	t.Cleanup(s.partner.Close)
 	callbacks := newSocket(t)
@@ -308,19 +312,11 @@ store: {url: %q}
 // wireReplies are the replies by the kind of a bill, with status, v2 and legacy. ID is the bill.
 var wireReplies = func() map[string][]string {
 	all := map[string][]string{}
-	for _, row := range rows(`
-record | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprDt":20261122101112,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","extra":"PHONE"}} | {"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}
-differs | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":40000,"apprDt":20261122101112,"apprIssuer":"PHONE","apprIssuerNum":"HASH","apprNum":"NUM","extra":"PHONE"}} | {"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}
-none | 200 | {"code":"BILL_003","message":"MESSAGE NAME","data":null} | {"code":"9980","msg":"MESSAGE NAME"}
-done | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","member":"NAME","merchant":"s","billId":"ID","hash":"HASH","shortUrl":"https://x.example.com/TOKEN","PHONE":1}} | {"code":"0000","msg":"MESSAGE","apikey":"KEY","member":"NAME","merchant":"s","bill_id":"ID","hash":"HASH","PHONE":1}
-refused | 400 | {"code":"VALIDATION_002","message":"HASH of PHONE is wrong","data":{"apiKey":"KEY"}} | {"code":"VALIDATION_002","msg":"HASH of PHONE is wrong","apikey":"KEY"}
-page | 502 | <html>KEY NAME PHONE</html> | <html>KEY NAME PHONE</html>
-odd | 200 | {"code":{"KEY":"NAME"},"message":"MESSAGE"} | {"code":["KEY"],"msg":"MESSAGE"}
-code | 200 | {"code":"KEY","message":"MESSAGE","data":null} | {"code":"PHONE","msg":"MESSAGE"}
-twice | 200 | {"code":"0000","PHONE":1,"PHONE":2} | {"code":"0000","NAME":1,"NAME":2}
-moved | 302 | |
-`) {
+	for _, row := range rows(secretReplies) {
 		all[row[0]] = row[1:]
 	}
 	return all
 }()
+
+//go:embed testdata/secretreplies.txt
+var secretReplies string

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -161,58 +162,8 @@ type situation struct {
 // op is the operation of the call: the first word of the name.
 func (s situation) op() string { return regexp.MustCompile(`^\w+`).FindString(s.Name) }
 
-// situations are read as YAML.
-const situations = `
-- {name: create}
-- {name: "create, the id exists", before: created}
-- {name: "create, wrong hash", change: {hash: "0000000000000000000000000000000000000000000000000000000000000000"}}
-- {name: "create, unknown partner", change: {apiKey: unknown-partner-key}}
-- {name: "create, maintenance", fault: {code: MAINTAINED_METHOD}}
-- {name: "create, done in 12 s", takes: 12}
-- {name: "create, done in 35 s", takes: 35}
-- name: create, done in 2 min
-  takes: 120
-  because: after 40 s the gateway reads the bill, and answers that the outcome is unknown. Only programs that wait for
-    longer than a minute are affected.
-- {name: "create, done, the reply is lost", fault: {drop: true}}
-- {name: "create, done, HTTP 500 with HTML", fault: {status: 500, body: <html>}}
-- name: create, not done, HTTP 404 with HTML
-  fault: {skip: true, status: 404, body: <html>}
-  because: a reply that is no envelope says nothing about the bill. A program that goes on to the other form could
-    create a second one.
-- name: create, the backend is down
-  down: true
-  because: &sent "the gateway knows that nothing was sent, and says so: the program can send the call again. A program that an
-    exception stops takes this code for a refusal, and goes on with its job: a job that destroys a bill and sends a new one
-    must check that the destroy succeeded."
-- name: read, unpaid
-  before: created
-  because: a v2 backend writes 0, which is a real method, for a bill that nobody has paid. A legacy backend has no
-    method there, and the gateway shows none.
-- {name: "read, paid", before: paid}
-- {name: "read, no such bill"}
-- {name: "read, answered in 12 s", before: paid, takes: 12}
-- {name: "read, maintenance", fault: {code: MAINTAINED_METHOD}}
-- {name: "read, the backend is down", down: true, because: *sent}
-- name: create, over the limit of the partner
-  limited: true
-  because: &limit limits.partner protects partners from one another. Nothing was sent, and the answer says so.
-- {name: "read, over the limit of the partner", before: paid, limited: true, because: *limit}
-- {name: resend, before: created}
-- {name: "resend, no such bill"}
-- {name: destroy, before: created}
-- {name: "destroy, no such bill"}
-- {name: "destroy, paid", before: paid}
-- {name: "destroy, done, the reply is lost", before: created, fault: {drop: true}}
-- name: destroy, the backend is down
-  before: created
-  down: true
-  because: *sent
-- {name: cancel, before: paid}
-- {name: "cancel, unpaid", before: created}
-- {name: "cancel, wrong amount", before: paid, change: {price: "29999"}}
-- {name: "cancel, done, the reply is lost", before: paid, fault: {drop: true}}
-`
+//go:embed testdata/situations.yaml
+var situations []byte
 
 // inMemory serves a handler without sockets, so that time in a bubble of synctest goes on while everybody waits.
 func inMemory(t *testing.T, handler http.Handler) (dial func(context.Context, string, string) (net.Conn, error)) {
@@ -318,28 +269,6 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 	return get(false), get(true)
 }
 
-// The parts of the page of conclusions that the test does not write.
-const (
-	conclusionsIntro = `# What partners' programs conclude
-
-Programs of partners judge a reply in different ways: some read the code alone, some the status, some give up after 15 seconds. Each way
-below was seen in public programs. Each of them makes each call twice: directly at a backend of its own form, and through the gateway at a
-backend of the other form (with pairs for the codes 9800 and 9980, and for methods of payment). The test
-` + "`TestPartnersConcludeTheSame`" + ` writes this page. If a program concludes something else through the gateway, the page says
-why that must be so.
-
-- **failed**: the program takes the call as not done. Its user may bill again, under a new id.
-- **reads the bill**: the program does not know the outcome, and looks.
-- **tries again**: with the same id.
-- **refused CODE**: the user sees the text and corrects the call.
-- **stores method M**: the program takes the value as the method of payment.
-
-The programs:
-
-`
-	conclusionsBecause = "\n## Why these differ\n\n"
-)
-
 // conclusions writes what the programs conclude: what most of them do, and who differs.
 func conclusions(all map[string]string) string {
 	count, usual := map[string]int{}, ""
@@ -361,13 +290,13 @@ func conclusions(all map[string]string) string {
 func TestPartnersConcludeTheSame(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
-	page.WriteString(conclusionsIntro)
+	page.Write(proxytest.ReadFile(t, "testdata/conclusions.md")) // what the test does not write
 	for _, h := range habits {
 		fmt.Fprintf(&page, "- *%s*: %s\n", h.name, h.about)
 	}
 	why := map[string]string{}
 	var all []situation
-	must(t, yaml.Unmarshal([]byte(situations), &all))
+	must(t, yaml.Unmarshal(situations, &all))
 	for _, form := range []string{"legacy", "v2"} {
 		fmt.Fprintf(&page, "\n## Programs in %s\n\n| situation | directly | through the gateway |\n|---|---|---|\n", form)
 		for _, s := range all {
@@ -393,7 +322,7 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 			fmt.Fprintf(&page, "| %s | %s | %s |\n", s.Name, conclusions(directly), shown)
 		}
 	}
-	page.WriteString(conclusionsBecause)
+	page.WriteString("\n## Why these differ\n\n")
 	for _, s := range all {
 		if why[s.Name] != "" {
 			fmt.Fprintf(&page, "- **%s**: %s\n", s.Name, why[s.Name])

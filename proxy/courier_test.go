@@ -141,63 +141,58 @@ func newCourier(t *testing.T, form string) *backend {
 // A shipper of a stranger's interface moves from the backend of one form to that of the other, in each stage, over sockets.
 func TestRolloutOfACourier(t *testing.T) {
 	t.Parallel()
-	for _, old := range []string{"v1", "v2"} {
-		parallel(t, old, func(t *testing.T) {
-			fresh := map[string]string{"v1": "v2", "v2": "v1"}[old]
-			oldBackend, newBackend := newCourier(t, old), newCourier(t, fresh)
-			file := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-			proxytest.BeginRollout(t, file, partner.Of("K1"))
-			p := newProcess(t, anyPort+fmt.Sprintf("upstreams:\n  old: {form: %s, url: %q}\n  new: {form: %s, url: %q}\nroute: {default: old}\n"+
-				"table: {file: ../translate/examples/courier.yaml}\nrollout: {old: old, new: new%s}\nstore: {url: %q}\n",
-				old, oldBackend.url, fresh, newBackend.url, patient, file))
-			// calls makes calls, each with its reference and the code, the label and the state of its answer.
-			calls := func(list string) {
-				t.Helper()
-				for _, row := range rows(list) {
-					name, ref, _ := strings.Cut(row[0], " ")
-					more := map[string]string{"create": `,"cod_amt":"0"`, "cancel": `,"reason":"01"`}[name]
-					got := p.post("/api/1/label_"+name, `{"cust_key":"K1","depot":"D1","ref_no":"`+ref+`"`+more+`}`)
-					equal(t, got.status, 200, got.body)
-					says := strings.TrimSpace(gjson.Get(got.body, "result_cd").Str + " " + gjson.Get(got.body, "label_no").Str + " " + gjson.Get(got.body, "state").Str)
-					if name != "read" && says[:2] == "00" {
-						says = "00"
-					}
-					equal(t, says, strings.NewReplacer("OLD", old, "NEW", fresh).Replace(row[1]), row)
-				}
+	oldBackend, newBackend := newCourier(t, "v1"), newCourier(t, "v2")
+	file := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
+	proxytest.BeginRollout(t, file, partner.Of("K1"))
+	p := newProcess(t, anyPort+fmt.Sprintf("upstreams:\n  old: {form: v1, url: %q}\n  new: {form: v2, url: %q}\nroute: {default: old}\n"+
+		"table: {file: ../translate/examples/courier.yaml}\nrollout: {old: old, new: new%s}\nstore: {url: %q}\n",
+		oldBackend.url, newBackend.url, patient, file))
+	// calls makes calls, each with its reference and the code, the label and the state of its answer.
+	calls := func(list string) {
+		t.Helper()
+		for _, row := range rows(list) {
+			name, ref, _ := strings.Cut(row[0], " ")
+			more := map[string]string{"create": `,"cod_amt":"0"`, "cancel": `,"reason":"01"`}[name]
+			got := p.post("/api/1/label_"+name, `{"cust_key":"K1","depot":"D1","ref_no":"`+ref+`"`+more+`}`)
+			equal(t, got.status, 200, got.body)
+			says := strings.TrimSpace(gjson.Get(got.body, "result_cd").Str + " " + gjson.Get(got.body, "label_no").Str + " " + gjson.Get(got.body, "state").Str)
+			if name != "read" && says[:2] == "00" {
+				says = "00"
 			}
-			move := func(stage, force string) {
-				p.mustPost("/rollout/stage?by=anna&partner=default&stage=" + stage + "&" + force)
-			}
-			move("old", forced)
-			calls(`
+			equal(t, says, row[1], row)
+		}
+	}
+	move := func(stage, force string) {
+		p.mustPost("/rollout/stage?by=anna&partner=default&stage=" + stage + "&" + force)
+	}
+	move("old", forced)
+	calls(`
 create R1 | 00
-read R1 | 00 of OLD 10`)
-			equal(t, newBackend.count(), 0)
-			calls("read R9 | E13") // neither backend has it
-			move("canary&percent=100", forced)
-			calls(`
+read R1 | 00 of v1 10`)
+	equal(t, newBackend.count(), 0)
+	calls("read R9 | E13") // neither backend has it
+	move("canary&percent=100", forced)
+	calls(`
 create R2 | 00
-read R2 | 00 of NEW 10
-read R1 | 00 of OLD 10
+read R2 | 00 of v2 10
+read R1 | 00 of v1 10
 create R1 | E12`)
-			v := p.verdict("label.create", evidence.ByReadBack, compared(1))
-			equal(t, v.Differed+v.NotThere, 0, v.Compared)
-			move("new", forced)
-			calls(`
+	v := p.verdict("label.create", evidence.ByReadBack, compared(1))
+	equal(t, v.Differed+v.NotThere, 0, v.Compared)
+	move("new", forced)
+	calls(`
 create R3 | 00
 cancel R1 | 00`)
-			eventually(t, "a shipment is open at old", func() bool { // the ledger records a cancel after its answer
-				return p.admin("POST", "/rollout/stage?by=anna&partner=default&stage=drained&force=settling,verdict,calls,unchecked").status == 200
-			})
-			before := oldBackend.count()
-			calls(`
-read R3 | 00 of NEW 10
+	eventually(t, "a shipment is open at old", func() bool { // the ledger records a cancel after its answer
+		return p.admin("POST", "/rollout/stage?by=anna&partner=default&stage=drained&force=settling,verdict,calls,unchecked").status == 200
+	})
+	before := oldBackend.count()
+	calls(`
+read R3 | 00 of v2 10
 read R9 | E13
 create R4 | 00`)
-			equal(t, oldBackend.count(), before)
-			calls("read R1 | 00 of OLD 90") // the ledger knows its owner
-			// The other form gets the same.
-			p.post("/v2/shipments/get", `{"apiKey":"K1","reference":"R4"}`).is(t, 200, `"status":"SUCCESS"`, `"state":"CREATED"`)
-		})
-	}
+	equal(t, oldBackend.count(), before)
+	calls("read R1 | 00 of v1 90") // the ledger knows its owner
+	// The other form gets the same.
+	p.post("/v2/shipments/get", `{"apiKey":"K1","reference":"R4"}`).is(t, 200, `"status":"SUCCESS"`, `"state":"CREATED"`)
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	_ "embed"
 	"fmt"
 	"iter"
 	"maps"
@@ -26,27 +27,10 @@ type unusualValues struct {
 	raws        []string
 }
 
-var unusual = unusualRows(`
-create destroy cancel | price | "30002" · bare · NONE · null · "" · true · -30000 · 30000.0 · 3e4 · "3만" · " 30000" · "30,000"
-create destroy cancel | price | "030000" · "\u0033\u0030000" · {} · [30000]
-create | sendType | "URL" · "U\u0052L" · "MAIL" · "" · NONE · null · 1 · {}
-create | tax supplyPrice | "2727" · "" · null · 2727 · {}
-create | pageRedirectUrl | "https://partner.example.com/after" · NONE · 7 · {}
-cancel | cancelReason | "다른 이유" · "" · null · 7 · {}
-create | billId | "123456789012345678901" · "bill-1" · "bill_1"
-create | phone | "02-123-4567" · 1012345678
-create | message phone memberName | 7 · false · {} · []
-create | message memberName | "\ud800"
-create | expireDt | "20261231" · "2026-02-30" · 20261231
-create destroy cancel | hash | "0000" · "" · NONE · null · 7 · {}
-any | apiKey | "no-such-key" · "demo-removed-key" · "LONG"
-any | member merchant | "other" · "WIDE"
-any | apiKey member merchant billId | "" · NONE · null · 7 · true · {} · []
-any | billId | "ABCDEFGHIJ" · "A\u0042C"
-any | memo price2 legacy_only | "a field that nobody knows" · {"deep":[1]}
-any | bill | NONE · null · "x" · []
-any | body | x · [] · {"apiKey":"a","apiKey":"b","apikey":"a","apik\u0065y":"b"} · {"bill": · {} {} · {"member":"BYTE"}
-`)
+var unusual = unusualRows(unusualText)
+
+//go:embed testdata/unusual.txt
+var unusualText string
 
 func unusualRows(table string) (all []unusualValues) {
 	for _, row := range rows(table) {
@@ -136,25 +120,10 @@ type difference struct {
 
 // differences are all that are declared for calls: intake checks, also between equal forms (design, Rules of
 // translation), shapes, digits, and fields that legacy does not have.
-var differences = differenceRows(`
-not one JSON object without duplicate names, in UTF-8 || any || body || VALIDATION_001
-a lone surrogate is not valid text; the service replaces it || any || message memberName | "\ud800" | VALIDATION_001 | gateway
-a key that is not a scalar, also between equal forms || any || apiKey | {} · [] | PARTNER_002
-a value that the gateway uses and that is not a scalar || any || member merchant billId | {} · [] | VALIDATION_001
-an amount that is not a scalar, also between equal forms | create | any || price | {} · [30000] | VALIDATION_001
-a leaf that is not a scalar |||| hash phone message memberName | {} · [] | VALIDATION_001
-a dropped leaf that is not a scalar || v2 || tax supplyPrice pageRedirectUrl cancelReason | {} | VALIDATION_001
-a bill that is not an object || v2 || bill | null · "x" · [] | VALIDATION_001
-a bill that is not an object, where legacy has one | create | legacy || bill | null · "x" · [] | VALIDATION_001
-not digits |||| price | "" · true · -30000 · 30000.0 · 3e4 · "3만" · " 30000" · "30,000" · {} · [30000] | VALIDATION_001
-digits that are not a JSON number; the service accepts them |||| price | "030000" · "\u0033\u0030000" | VALIDATION_001 | gateway
-legacy cannot create a URL bill || v2 | legacy | sendType | "URL" · "U\u0052L" | BILL_010 | gateway
-a legacy upstream gets no send type || v2 | legacy | sendType | "MAIL" · "" · NONE · null · 1 · {} | BILL_008
-the gateway checks the send type of a create without a bill first | create | v2 | legacy | bill | NONE | BILL_008 | gateway
-both change the charged amount || v2 | legacy | tax supplyPrice | "2727" | VALIDATION_001 | gateway
-both change the charged amount, and are strings || v2 | legacy | tax supplyPrice | 2727 | VALIDATION_001
-dropped, so its type does not matter || v2 | legacy | pageRedirectUrl cancelReason | 7 || drops
-`)
+var differences = differenceRows(differencesText)
+
+//go:embed testdata/differences.txt
+var differencesText string
 
 func differenceRows(table string) (all []difference) {
 	for _, row := range rows(table) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/server"
 )
 
 // After SIGTERM the gateway is not ready and serves for drain.delay, so that load balancers see it before it stops.
@@ -42,28 +40,21 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 // By default the delay ends when no connection is open: nobody has to notice the stop.
 func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 	t.Parallel()
-	c := parse(t, anyPort+oneUpstream("v2", refusedURL))
-	equal(t, c.Drain.Delay, config.DurationOrZero(2*time.Second))
-	c.Drain.Delay = config.DurationOrZero(time.Hour) // so that it does not end by itself
-	logs := &proxytest.Log{}
-	s, err := server.Listen(t.Context(), c, nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
-	must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	open := dial(t, s.Address(), "")
+	text := anyPort + oneUpstream("v2", refusedURL)
+	equal(t, parse(t, text).Drain.Delay, config.DurationOrZero(2*time.Second))
+	p := newProcess(t, text+proxytest.Tuned(func(c *config.Config) { c.Drain.Delay = config.DurationOrZero(time.Hour) })) // so that it does not end by itself
+	open := p.open("")
 	in := bufio.NewReader(open)
 	if got, err := rawAnswer(open, in, nextCall(v2("read"))); err != nil || got.Close {
 		t.Errorf("%+v %v", got, err)
 	}
-	stop()
-	for !strings.Contains(logs.Next(t), `"not ready, serving until the drain begins","delay":"1h"`) {
-	}
+	p.stop()
+	p.waitForLog(`"not ready, serving until the drain begins","delay":"1h"`)
 	if got, err := rawAnswer(open, in, nextCall(v2("read"))); err != nil || !got.Close {
 		t.Errorf("%+v %v", got, err)
 	}
 	_ = open.Close() // the gateway has closed it, too
-	must(t, receive(t, ended, "end of the server"))
+	must(t, receive(t, p.ended, "end of the server"))
 }
 
 // During an outage of the store the gateway stays ready with ready.store: reported, and is not ready with required.

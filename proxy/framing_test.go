@@ -2,91 +2,13 @@ package proxy_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/proxytest"
 )
-
-// A proxy in front of the gateway that uses Content-Length sees one request here; one that uses the chunks sees two.
-// Neither is forwarded, the connection is closed, and the log names the caller. Package framing has the other cases.
-func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	p := newProcessTo(t, "v2", back)
-	q := v2("create")
-	twoLengths := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
-	sent := twoLengths + wireChunks(q.body(), 30) + nextCall(q)
-	if got := p.raw(false, sent); len(got) != 1 || got[0].status != 400 || back.count() != 0 {
-		t.Errorf("%+v, and the upstream got %d calls", got, back.count())
-	}
-	p.checkMetric(`billbridge_framing_refused_total{reason="length_and_encoding"} 1`)
-	checkText(t, p.logs.String(), `"reason":"length_and_encoding","peer":"127.0.0.1:`)
-}
-
-// A caller ends its side before the end of the body, which may be whole JSON. Nothing is forwarded.
-func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		back := newBackend(t, newService())
-		p := newProcessTo(t, form, back)
-		q := newCall(form, "create")
-		chunked := head(q.path(), "Transfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30)
-		for name, sent := range map[string]string{
-			"length":             sized(q.path(), len(q.body())+1) + q.body(),
-			"no last chunk":      strings.TrimSuffix(chunked, "0\r\n\r\n"),
-			"half a last chunk":  strings.TrimSuffix(chunked, "\r\n"),
-			"a part of the JSON": chunked[:len(chunked)-50],
-		} {
-			// Behind another call, so that the connection is accepted before its end.
-			got, _ := wireAnswers(wireExchange(t, p.Address(), true, nextCall(newCall(form, "read")), sent))
-			if len(got) != 2 || got[1].status != 400 || !strings.Contains(got[1].body, "VALIDATION_001") {
-				t.Errorf("%s, %s: %+v", form, name, got)
-			}
-		}
-		equal(t, back.writes(), 0)
-	}
-}
-
-// In total, and for each source address that is not trusted. A connection that ends makes room for another.
-func TestR15_ConnectionsAreLimited(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	for _, row := range rows(`
-in all | 3 | 1000 | | all | 3
-of one address | 10000 | 2 | | address | 2
-of a trusted address | 4 | 2 | trusted: [127.0.0.0/8] | all | 4
-of another trusted one | 10000 | 2 | trusted: [192.0.2.0/24] | address | 2
-`) {
-		parallel(t, row[0], func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "limits: {"+row[3]+"}", limits(func(l *config.Limits) {
-				l.Connections, _ = strconv.Atoi(row[1])
-				l.AddressConnections, _ = strconv.Atoi(row[2])
-			}))
-			var open []net.Conn
-			answered := func() bool { // a call on a new connection
-				c := p.open(nextCall(v2("read")))
-				open = append(open, c)
-				return answeredWith(c, "BILL_003")
-			}
-			most, err := strconv.Atoi(row[5])
-			must(t, err)
-			for n := range most {
-				equal(t, answered(), true, "connection", n+1)
-			}
-			equal(t, answered(), false, "a connection over the limit")
-			p.checkMetric("billbridge_connections " + row[5])
-			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[4]))
-			_ = open[0].Close()
-			proxytest.Eventually(t, answered, p.metrics)
-		})
-	}
-}
 
 // Oversized chunk extensions, headers and trailers end the connection, and nothing is forwarded.
 func TestR14_FloodsAreRefused(t *testing.T) {

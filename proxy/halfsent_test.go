@@ -26,35 +26,39 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 	bodies := proxytest.Size(600, 10_000)
 	const half = 10 << 10
 	most := bodies / 4 * 16 << 10 // of the budget: each takes 16 KiB
-	one := func(int) string { return "192.0.2.1" }
-	thousand := func(n int) string { return fmt.Sprintf("10.0.%d.%d", n%1000/250, n%250) }
+	attackers := map[string]func(n int) string{
+		"one":        func(int) string { return "192.0.2.1" },
+		"a thousand": func(n int) string { return fmt.Sprintf("10.0.%d.%d", n%1000/250, n%250) },
+	}
 	const many = 100_000
-	for name, row := range map[string]struct {
-		connections, inFlight int
-		trusted               string
-		attacker              func(n int) string
-		caller                string
-	}{
-		"one source":                {many, many, "", one, "198.51.100.7"},
-		"a thousand":                {many, many, "", thousand, "198.51.100.7"},
-		"the caller's own":          {many, many, "", one, "192.0.2.1"},
-		"the caller's own, trusted": {many, many, "192.0.2.1", one, "192.0.2.1"},
-		"all connections":           {bodies / 8, many, "", thousand, "198.51.100.7"},
-		"all requests in progress":  {many, bodies / 8, "", thousand, "198.51.100.7"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	// What they use up, the source of the attackers, the caller's, and who is trusted.
+	for _, row := range rows(`
+memory | one | 198.51.100.7 |
+memory | a thousand | 198.51.100.7 |
+memory | one | 192.0.2.1 |
+memory | one | 192.0.2.1 | 192.0.2.1
+connections | a thousand | 198.51.100.7 |
+requests | a thousand | 198.51.100.7 |
+`) {
+		t.Run(strings.Join(row, " "), func(t *testing.T) {
 			if !proxytest.Long() {
 				t.Parallel()
 			}
 			back := newBackend(t, newService())
-			text := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, trusted: [%s]}", most>>10, row.trusted)
+			text := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, trusted: [%s]}", most>>10, row[3])
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, text, limits(func(l *config.Limits) {
-				l.Connections, l.InFlight, l.AddressConnections = row.connections, row.inFlight, many
+				l.Connections, l.InFlight, l.AddressConnections = many, many, many
+				switch row[0] {
+				case "connections":
+					l.Connections = bodies / 8
+				case "requests":
+					l.InFlight = bodies / 8
+				}
 			})), func(n int) string {
 				if n == bodies || n == bodies+1 {
-					return row.caller
+					return row[2]
 				}
-				return row.attacker(n)
+				return attackers[row[1]](n)
 			})
 			q := v2("create")
 			attack := func(n int) {

@@ -285,17 +285,7 @@ func parallel(t *testing.T, name string, test func(t *testing.T)) {
 	})
 }
 
-// rows returns the cells of a table: a line for each row, with | between the cells.
-func rows(table string) (all [][]string) {
-	for line := range strings.Lines(strings.TrimSpace(table)) {
-		cells := strings.Split(line, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		all = append(all, cells)
-	}
-	return all
-}
+var rows = proxytest.RowsIn
 
 // eventually waits until so is true.
 func eventually(t testing.TB, otherwise string, so func() bool) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,51 +117,32 @@ bills 2 3`)
 func TestKeyIsNotAdded(t *testing.T) {
 	t.Parallel()
 	first, second := partner.Of(demoKey), partner.Of(newKey)
-	drained := func(m *rolloutGateway) {
-		must(t, m.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: first, To: "drained", By: "test", At: time.Now()}))
-	}
-	for name, c := range map[string]struct {
-		seen   time.Duration // ago
-		before func(m *rolloutGateway)
-		says   string
-	}{
-		"the same bills": {time.Hour, func(m *rolloutGateway) {
-			for _, id := range []partner.ID{first, second} {
-				at := map[partner.ID]string{first: "old", second: "new"}[id]
-				_, err := proxytest.On(m.store).Found(t.Context(), id, demoBill, at, time.Now(), "")
-				must(t, err)
-			}
-		}, "409 Not changed: 1 bill ids are at one backend under the key and at the other one under the partner. " +
-			"Assign each to one backend under both: billbridge bills read --assign: " + demoBill + "."},
-		"the same bills at one backend": {time.Hour, func(m *rolloutGateway) {
-			for _, id := range []partner.ID{first, second} {
-				_, err := proxytest.On(m.store).Found(t.Context(), id, demoBill, "old", time.Now(), "")
-				must(t, err)
-			}
-		}, `200 "bills":1`},
-		"not settled": {time.Minute, func(*rolloutGateway) {}, "409 Not changed: a call with the key was first seen at "},
-		"not drained": {time.Hour, drained, "409 Not changed: the partner is drained, and the key is not: "},
-		"never seen":  {0, drained, `200 "bills":0`},
-	} {
-		parallel(t, name, func(t *testing.T) {
+	// When the key was first seen, where the same bill is under the partner and under the key, the stage of the partner, and the answer.
+	for _, row := range rows(`
+1h | old new | old | 409 | Not changed: 1 bill ids are at one backend under the key and at the other one under the partner. Assign each to one backend under both: billbridge bills read --assign: {demo}.
+1h | old old | old | 200 | "bills":1
+1m | | old | 409 | Not changed: a call with the key was first seen at
+1h | | drained | 409 | Not changed: the partner is drained, and the key is not:
+| | drained | 200 | "bills":0
+`) {
+		parallel(t, fmt.Sprint(row[:3]), func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
-			if c.seen > 0 {
-				must(t, m.store.Seen(t.Context(), second, time.Now().Add(-c.seen)))
+			if ago, err := time.ParseDuration(row[0]); err == nil {
+				must(t, m.store.Seen(t.Context(), second, time.Now().Add(-ago)))
 			}
-			c.before(m)
-			play(m, c.says[:4]+"POST /store/keys?partner={partner}&by=anna&hash="+string(second)+" | "+c.says[4:])
+			for i, at := range strings.Fields(row[1]) {
+				_, err := proxytest.On(m.store).Found(t.Context(), []partner.ID{first, second}[i], demoBill, at, time.Now(), "")
+				must(t, err)
+			}
+			must(t, m.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: first, To: row[2], By: "test", At: time.Now()}))
+			play(m, row[3]+" POST /store/keys?partner={partner}&by=anna&hash="+string(second)+" | "+row[4], "{demo}", demoBill)
 		})
 	}
-	m := newRolloutGateway(t, "old")
-	for _, row := range rows(`
-400 | hash=` + newKey + `&by=anna | hash must be all 64 lower-case hex digits of the SHA-256 of the key
-400 | hash=` + string(second) + ` | by must be your name, for the audit log: 1 to 100 printable characters
-409 | hash=` + string(first) + `&by=anna | Not changed: a key and its partner need all digits of their hashes, which must differ.
-`) {
-		status, err := strconv.Atoi(row[0])
-		must(t, err)
-		equal(t, strings.TrimSpace(m.ask(status, "POST /store/keys?partner="+string(first)+"&"+row[1])), row[2])
-	}
+	play(newRolloutGateway(t, "old"), `
+400 POST /store/keys?partner={partner}&hash=KEY&by=anna | hash must be all 64 lower-case hex digits of the SHA-256 of the key
+400 POST /store/keys?partner={partner}&hash=SECOND | by must be your name, for the audit log: 1 to 100 printable characters
+409 POST /store/keys?partner={partner}&hash={partner}&by=anna | Not changed: a key and its partner need all digits of their hashes, which must differ.
+`, "KEY", newKey, "SECOND", string(second))
 }
 
 // Without a store the config alone says which keys are of one partner: limits and names are those of the partner.

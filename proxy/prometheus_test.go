@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,44 +28,16 @@ func TestPromtoolChecksMetrics(t *testing.T) {
 	}
 }
 
-// alertSeries are series that alerts use, as a gateway with a rollout has them at its start. UP is each upstream, FORM each
-// form, OP each write, and STATUS that of an unknown outcome.
-const alertSeries = `
-billbridge_requests_total{client="FORM",code="none",operation="bill.OP",status="STATUS",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="refused",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="timeout",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="reset",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="status",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="not_json",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="too_large",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="busy",upstream="UP"} 0
-billbridge_upstream_errors_total{reason="open",upstream="UP"} 0
-billbridge_callbacks_refused_total{reason="another_partner",upstream="UP"} 0
-billbridge_callbacks_refused_total{reason="another_bill",upstream="UP"} 0
-billbridge_callbacks_refused_total{reason="ambiguous",upstream="UP"} 0
-billbridge_callbacks_refused_total{reason="store",upstream="UP"} 0
-billbridge_callbacks_passed_total{as="unrecognised",upstream="UP"} 0
-billbridge_rollout_routed_total{reason="probe",upstream="UP"} 0
-billbridge_callbacks_fields_total{field="unknown",upstream="UP",what="dropped"} 0
-billbridge_rollout_refused_total{reason="store"} 0
-billbridge_rollout_refused_total{reason="barred"} 0
-billbridge_rollout_refused_total{reason="unclear"} 0
-billbridge_reply_mismatches_total{field="bill_id",operation="bill.create",upstream="old"} 0
-billbridge_rollout_doubled_total 0
-billbridge_fields_dropped_total{client="v2",field="bill.pageRedirectUrl",message="request",operation="bill.create"} 0
-billbridge_fields_dropped_total{client="legacy",field="unknown",message="reply",operation="bill.read"} 0
-billbridge_rollout_comparisons_total{class="skipped"} 0
-`
-
 // The counters that alerts use exist from the start, also for an upstream that a reload adds.
 func TestCountersBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	got := m.metrics()
+	// UP is each upstream, FORM each form, OP each write, and STATUS that of an unknown outcome.
+	got, series := m.metrics(), string(proxytest.ReadFile(t, "testdata/alertseries.txt"))
 	for i := range 32 {
 		words := strings.NewReplacer("UP", []string{"old", "new"}[i/16], "OP", writes[i/4%4], "FORM", forms[i/2%2],
 			"STATUS", []string{"502", "504"}[i%2])
-		checkText(t, got, strings.Split(strings.TrimSpace(words.Replace(alertSeries)), "\n")...)
+		checkText(t, got, strings.Split(strings.TrimSpace(words.Replace(series)), "\n")...)
 	}
 	m.reload(200, strings.Replace(*m.text.Load(), "route:", "  third: {form: v2, url: \"http://127.0.0.1:1\"}\nroute:", 1))
 	checkText(t, m.metrics(), `billbridge_upstream_errors_total{reason="reset",upstream="third"} 0`)
@@ -90,38 +63,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		addFault(t, b.service, fault)
 		b.send(legacy("destroy"))
 	}
-	want := `billbridge_fields_dropped_total{client="legacy",field="apprCardMerchantNum",message="reply",operation="bill.read"} 1
-billbridge_fields_dropped_total{client="legacy",field="apprSign",message="reply",operation="bill.read"} 1
-billbridge_fields_dropped_total{client="legacy",field="cardType",message="reply",operation="bill.read"} 1
-billbridge_fields_dropped_total{client="legacy",field="dscTxNum",message="reply",operation="bill.read"} 1
-billbridge_fields_dropped_total{client="legacy",field="udItem",message="reply",operation="bill.read"} 1
-billbridge_fields_dropped_total{client="legacy",field="unknown",message="request",operation="bill.create"} 2
-billbridge_reply_mismatches_total{field="apiKey",operation="bill.destroy",upstream="up"} 1
-billbridge_request_duration_seconds_count{client="legacy",operation="bill.create",upstream="up"} 3
-billbridge_request_duration_seconds_count{client="legacy",operation="bill.destroy",upstream="up"} 7
-billbridge_request_duration_seconds_count{client="legacy",operation="bill.read",upstream="up"} 3
-billbridge_request_duration_seconds_count{client="v2",operation="bill.read",upstream="up"} 1
-billbridge_request_duration_seconds_count{client="v2",operation="none",upstream="none"} 1
-billbridge_requests_in_flight{upstream="up"} 0
-billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="0000",operation="bill.destroy",status="200",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="0000",operation="bill.read",status="200",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="BILL_001",operation="bill.create",status="200",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="ERROR",operation="bill.read",status="405",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.create",status="400",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.read",status="413",upstream="up"} 1
-billbridge_requests_total{client="legacy",code="none",operation="bill.destroy",status="502",upstream="up"} 5
-billbridge_requests_total{client="legacy",code="other",operation="bill.destroy",status="200",upstream="up"} 1
-billbridge_requests_total{client="v2",code="0000",operation="bill.read",status="200",upstream="up"} 1
-billbridge_requests_total{client="v2",code="ERROR",operation="none",status="404",upstream="none"} 1
-billbridge_upstream_duration_seconds_count{operation="bill.create",upstream="up"} 2
-billbridge_upstream_duration_seconds_count{operation="bill.destroy",upstream="up"} 7
-billbridge_upstream_duration_seconds_count{operation="bill.read",upstream="up"} 2
-billbridge_upstream_errors_total{reason="not_json",upstream="up"} 1
-billbridge_upstream_errors_total{reason="reset",upstream="up"} 1
-billbridge_upstream_errors_total{reason="status",upstream="up"} 2
-billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
-`
+	want := string(proxytest.ReadFile(t, "testdata/metrics.txt"))
 	var counted strings.Builder // without the series that are 0
 	for line := range strings.Lines(b.scrape("billbridge_fields_dropped_total", "billbridge_reply_mismatches_total", "billbridge_request", "billbridge_upstream_")) {
 		if name, _, _ := strings.Cut(line, "{"); strings.Contains(want, name+"{") && (!strings.HasSuffix(line, " 0\n") || name == "billbridge_requests_in_flight") {

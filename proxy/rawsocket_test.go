@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -248,25 +249,12 @@ func (r wireRequest) inChunks() string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))
 }
 
+//go:embed testdata/requests.txt
+var requestsText string
+
 // wireRequests are the fifteen requests of the interface.
 var wireRequests = func() (all []wireRequest) {
-	for _, row := range rows(`
-/bill | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}
-/bill/resend | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
-/bill/read | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
-/bill/destroy | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}
-/bill/cancel | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}
-/if/bill/send | {"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}
-/if/bill/resend | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
-/if/bill/read | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
-/if/bill/destroy | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
-/if/bill/cancel | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
-/auth/mapping | {"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}
-/read/mapping | {"apiKey":"k"}
-/auth/mapping/status | {"apiKey":"k","member":"m","merchant":"s"}
-/auth/merchant/mapping | {"apiKey":"k","memberId":"m","merchantId":"s"}
-/read/merchant | {"apiKey":"k"}
-`) {
+	for _, row := range rows(requestsText) {
 		all = append(all, wireRequest{row[0], row[1]})
 	}
 	return all

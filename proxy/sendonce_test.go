@@ -50,36 +50,6 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 	}
 }
 
-// An upstream closes connections after its answers without announcing it. It gets every call at most once; the answer
-// may be an unknown outcome or a refusal.
-func TestR23_ClosedIdleConnections(t *testing.T) {
-	t.Parallel()
-	for name, headers := range replayHeaders {
-		parallel(t, name, func(t *testing.T) {
-			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-				denies.ServeHTTP(w, r)
-				_ = http.NewResponseController(w).Flush()
-				panic(http.ErrAbortHandler)
-			})
-			b := newGatewayTo(t, "v2", back)
-			answered := 0
-			for range 50 {
-				got := b.send(legacy("create"), headers...)
-				switch (wantAnswer{got.status, codeOf(t, "legacy", got.body)}) {
-				case noSuchBill:
-					answered++
-				case unknown, refused:
-				default:
-					t.Errorf("%d %s", got.status, got.body)
-				}
-			}
-			if n := back.count(); n > 50 || n < answered {
-				t.Errorf("the upstream read %d requests for 50 calls, %d of them answered", n, answered)
-			}
-		})
-	}
-}
-
 // When its caller disconnects, a read is cancelled at the upstream. A write is completed, and the log has its outcome.
 func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 	t.Parallel()
@@ -160,27 +130,6 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 		if got[0].check(t, "legacy", want); op != "read" {
 			back.expectCalls(t, calls)
 		}
-	}
-}
-
-// A reply that begins in time and does not end in time is a timeout, also if its beginning is compressed.
-func TestR26_SlowReplyTimesOut(t *testing.T) {
-	t.Parallel()
-	for _, coding := range []string{"identity", "gzip"} {
-		reply := []byte(`{"code":"0000",`)
-		if coding == "gzip" {
-			reply = gzipped(reply)[:12]
-		}
-		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Encoding", coding)
-			_, _ = w.Write(reply)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})
-		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "50ms", 1))
-		b.expect(legacy("cancel"), unknownLate)
-		b.expect(legacy("read"), lateRead)
-		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
 	}
 }
 

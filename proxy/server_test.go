@@ -188,14 +188,19 @@ func TestListenErrors(t *testing.T) {
 	startFails(t, t.Context(), anyPort+up, map[string]net.Listener{"admin.listen": l}, "admin.token is not set, and the admin socket listens on ")
 }
 
-// After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
+// After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed, and their
+// connections are closed, on which the next call would be lost; also while the drain still waits for a silent one.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
 	g, back := newHeldBackend(t, "/send", 8)
 	p := newProcessTo(t, "legacy", back)
-	var done []<-chan answer
+	p.open("") // it says nothing
+	done := make(chan []answer, 8)
 	for i := range 8 {
-		done = append(done, g.held(&p.caller, legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
+		go func() {
+			done <- p.raw(false, nextCall(legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
+		}()
+		receive(t, g.reached, "call at the backend")
 	}
 	p.drain()
 	p.ask(503, "GET /-/ready")
@@ -208,8 +213,12 @@ func TestR38_Drain(t *testing.T) {
 	})
 	p.mustRun()
 	g.open()
-	for _, one := range done {
-		receive(t, one, "answer").check(t, "legacy", success)
+	for range 8 {
+		got := receive(t, done, "answer")
+		if len(got) != 1 || got[0].header.Get("Connection") != "close" {
+			t.Fatalf("%+v", got)
+		}
+		got[0].check(t, "legacy", success)
 	}
 }
 

@@ -2,13 +2,9 @@ package proxy_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/proxytest"
 )
 
 // A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was
@@ -109,52 +105,6 @@ func compareWire(answers []wireAnswer, whole bool, calls []wireCall, violations 
 // isLast reports whether the second request was answered, as the last one.
 func isLast(answers []wireAnswer) bool {
 	return len(answers) > 0 && answers[len(answers)-1].id == "second" && answers[len(answers)-1].status == 200
-}
-
-// TestR11_JSONTestSuite sends each file of the suite as the body and as the value of a field, with a length and in
-// chunks, in one write with the next request and in two.
-func TestR11_JSONTestSuite(t *testing.T) {
-	files, err := filepath.Glob("../translate/testdata/jsontestsuite/test_parsing/*.json")
-	if err != nil || len(files) < 300 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	onWireStages(t, func(s *wireStage) {
-		for _, file := range files {
-			data := proxytest.ReadFile(s.t, file)
-			name, text := filepath.Base(file), string(data)
-			inside := strings.TrimSuffix(s.body, "}") + `,"x":` + text + "}"
-			for how, body := range map[string]string{"as the body": text, "as a value": inside} {
-				for framing, first := range map[string]string{"length": s.request("first", body), "chunks": s.chunked("first", body, 7+len(body)/100)} {
-					for _, parts := range [][]string{{first + s.second()}, {first, s.second()}} {
-						if !proxytest.Long() && rand.IntN(4) > 0 {
-							continue // each run tries others
-						}
-						where := fmt.Sprintf("%s %s, %s, %d writes", name, how, framing, len(parts))
-						answers, calls := s.send(where, false, parts...)
-						if len(answers) != 2 || !isLast(answers) || answers[0].id != "first" {
-							s.t.Fatalf("%s: %+v", where, answers)
-						}
-						switch first := answers[0].status; {
-						case first == 200 && s.path == s.upstreamPath() && calls[0].body != body:
-							s.t.Errorf("%s: the upstream got %q", where, calls[0].body)
-						case first == 200 && name[0] == 'n', first != 200 && first != 400:
-							s.t.Errorf("%s: %+v", where, answers[0])
-						case first != 200 && name[0] == 'y' && how == "as a value" && !strings.Contains(name, "duplicated"):
-							s.t.Errorf("%s: %+v", where, answers[0])
-						}
-					}
-				}
-			}
-		}
-	})
-}
-
-// upstreamPath is the path of the harmless request at the upstream.
-func (s *wireStage) upstreamPath() string {
-	if s.upstream.form == "legacy" {
-		return "/if/bill/read"
-	}
-	return "/bill/read"
 }
 
 // wireChunks is a body in chunks of a size, with the last chunk.

@@ -116,24 +116,6 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	answers[0].check(t, "legacy", success)
 }
 
-// Also while the drain still waits for a silent connection. The next call on a connection that stays open would be
-// lost.
-func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, "/bill/read", 1)
-	p := newProcessTo(t, "v2", newBackend(t, g.holdCalls(newService())))
-	p.open("") // it says nothing
-	got := make(chan []answer, 1)
-	go func() { got <- p.raw(false, nextCall(legacy("read"))) }()
-	receive(t, g.reached, "call at the upstream")
-	p.drain()
-	g.open()
-	answers := receive(t, got, "answer")
-	if len(answers) != 1 || answers[0].header.Get("Connection") != "close" {
-		t.Errorf("%+v", answers)
-	}
-}
-
 // 40 probes of /-/ready at the same time do not wait for each other. One after the other they would take 80 seconds.
 func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	t.Parallel()

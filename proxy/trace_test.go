@@ -17,38 +17,43 @@ func TestTraceOfACallerIsPassedOn(t *testing.T) {
 	prepareBill(t, service, stateBefore["read"], demoBill)
 	back := newBackend(t, service)
 	b := newGatewayTo(t, "v2", back)
-	long := "a=" + strings.Repeat("x", 510)
-	for _, row := range []struct{ parent, state, want string }{
-		{"", "", ""},
-		{"", "a=1", ""},
-		{callerTrace, "", callerTrace},
-		{strings.TrimSuffix(callerTrace, "1") + "0", "", strings.TrimSuffix(callerTrace, "1") + "0"},
-		{callerTrace, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", callerTrace + " rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"},
-		{callerTrace, "a=1|b=2", callerTrace + " a=1,b=2"},
-		{callerTrace, long, callerTrace + " " + long},
-		{callerTrace, long + "x", callerTrace},
-		{callerTrace, "a=1\r\nX-Evil: 1", callerTrace},
-		{callerTrace, "a=\x00", callerTrace},
-		{callerTrace, "a=카", callerTrace},
-		{callerTrace + "|" + callerTrace, "a=1", ""},
-		{"01" + callerTrace[2:], "a=1", ""},
-		{strings.ToUpper(callerTrace), "", ""},
-		{callerTrace + "-x", "", ""},
-		{callerTrace[1:], "", ""},
-		{" " + callerTrace, "", ""},
-		{callerTrace + "\r\nX-Evil: 1", "", ""},
-		{strings.Replace(callerTrace, "0af7651916cd43dd8448eb211c80319c", strings.Repeat("0", 32), 1), "", ""},
-		{strings.Replace(callerTrace, "b7ad6b7169203331", strings.Repeat("0", 16), 1), "", ""},
-	} {
+	// The lines of traceparent and of tracestate, between &, and what reaches the upstream. T is callerTrace.
+	words := strings.NewReplacer("T", callerTrace, "OTHER", callerTrace[:54]+"0", "LONG", "a="+strings.Repeat("x", 510), "CRLF", "\r\n", "NUL", "\x00", "SP", " ",
+		"HEX", callerTrace[2:], "UPPER", strings.ToUpper(callerTrace), "NOTRACE", "00-"+strings.Repeat("0", 32)+callerTrace[35:], "NOSPAN", callerTrace[:36]+strings.Repeat("0", 16)+"-01")
+	for _, row := range rows(`
+| |
+| a=1 |
+T | | T
+OTHER | | OTHER
+T | rojo=00f067aa0ba902b7,congo=t61rcWkgMzE | T rojo=00f067aa0ba902b7,congo=t61rcWkgMzE
+T | a=1&b=2 | T a=1,b=2
+T | LONG | T LONG
+T | LONGx | T
+T | a=1CRLFX-Evil: 1 | T
+T | a=NUL | T
+T | a=카 | T
+T&T | a=1 |
+01HEX | a=1 |
+UPPER | |
+T-x | |
+0T | |
+SPT | |
+TCRLFX-Evil: 1 | |
+NOTRACE | |
+NOSPAN | |
+`) {
+		for i := range row {
+			row[i] = words.Replace(row[i])
+		}
 		r := v2("read").request()
-		for name, lines := range map[string]string{"Traceparent": row.parent, "Tracestate": row.state} {
+		for name, lines := range map[string]string{"Traceparent": row[0], "Tracestate": row[1]} {
 			if lines != "" {
-				r.Header[name] = strings.Split(lines, "|")
+				r.Header[name] = strings.Split(lines, "&")
 			}
 		}
 		b.ServeHTTP(httptest.NewRecorder(), r)
 		got := back.last(t).header
-		equal(t, strings.TrimSpace(got.Get("Traceparent")+" "+got.Get("Tracestate")), row.want, row)
+		equal(t, strings.TrimSpace(got.Get("Traceparent")+" "+got.Get("Tracestate")), row[2], row)
 		equal(t, got.Get("X-Evil"), "", row)
 	}
 	back.expectCalls(t, 20)

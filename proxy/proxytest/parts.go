@@ -210,22 +210,6 @@ func WriteFile[Data string | []byte](t testing.TB, name string, data Data) {
 	}
 }
 
-// Rows returns the cells of the rows of a file, between |. Lines that begin with # are comments.
-func Rows(t testing.TB, file string) (rows [][]string) {
-	t.Helper()
-	for line := range strings.Lines(string(ReadFile(t, file))) {
-		if line[0] == '#' {
-			continue
-		}
-		cells := strings.Split(line, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		rows = append(rows, cells)
-	}
-	return rows
-}
-
 // ReadFile returns the content of a file. It fails the test if the file cannot be read.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()

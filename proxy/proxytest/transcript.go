@@ -59,3 +59,24 @@ func calls(body string, call func(line string) []string) string {
 	}
 	return out.String()
 }
+
+// RowsIn returns the cells of a table: a line for each row, with | between the cells. Lines that begin with # are comments.
+func RowsIn(table string) (all [][]string) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		if line[0] == '#' {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// Rows is RowsIn of a file.
+func Rows(t testing.TB, file string) [][]string {
+	t.Helper()
+	return RowsIn(string(ReadFile(t, file)))
+}

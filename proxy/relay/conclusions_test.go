@@ -134,19 +134,10 @@ func learns(t *testing.T, of receiver, form translate.Form, through bool) (learn
 	return strings.TrimPrefix(learned, ", ")
 }
 
-const callbackConclusions = `# What partners' programs learn from callbacks
-
-A bill is paid at once (F) and cancelled after a minute (C). Programs take callbacks in different ways; each way below was seen in public
-programs. Each learns of the bill twice: directly from a backend of its own form, and through the gateway from a backend of the other form. The
-page says which states it handles, and when, in an hour. The test
-` + "`TestPartnersLearnTheNewestState`" + ` writes this page.
-
-`
-
 // A partner's program learns the newest state through the gateway, and no older one after it, however it answers.
 func TestPartnersLearnTheNewestState(t *testing.T) {
 	t.Parallel()
-	page, why := callbackConclusions, "\n## Why these differ\n\n"
+	page, why := string(proxytest.ReadFile(t, "testdata/conclusions.md")), "\n## Why these differ\n\n"
 	for _, of := range receivers {
 		page += fmt.Sprintf("- *%s*: %s\n", of.name, of.about)
 	}

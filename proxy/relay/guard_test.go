@@ -1,14 +1,11 @@
 package relay
 
 import (
-	"context"
 	"errors"
-	"net"
-	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -73,20 +70,21 @@ func TestR32_ISATAPAndLocalhostAreRefusedAtTheCreate(t *testing.T) {
 	c := config.DefaultCallbacks()
 	c.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2606:4700:9::/48")}}
 	g, allowing := strict(), newGuard(&c)
-	for host, want := range map[string][2]bool{
-		"[2606:4700::5efe:10.0.0.1]": {}, "[2606:4700::200:5efe:10.0.0.1]": {}, "[2606:4700::200:5efe:808:808]": {}, "[2606:4700:1:2:0:5efe:7f00:1]": {},
-		"[2606:4700:9::5efe:10.0.0.1]": {false, true},
-		"[2606:4700::5eff:10.0.0.1]":   {true, true}, "[2606:4700::100:5efe:10.0.0.1]": {true, true}, "[2606:4700::5efe:1:2:3]": {true, true},
-		"localhost": {false, true}, "LocalHost": {false, true}, "localhost.": {false, true}, "a.localhost": {false, true}, "a.b.LOCALHOST.": {false, true},
-		"localhost.example.com": {true, true}, "notlocalhost.com": {true, true}, "xlocalhost": {true, true},
-	} {
-		for i, g := range []*guard{g, allowing} {
-			if _, err := g.check("https://" + host + "/paid"); (err == nil) != want[i] {
-				t.Errorf("%s: %v", host, err)
-			}
-			if to, err := netip.ParseAddrPort(host + ":443"); err == nil {
-				if err := g.control("tcp6", to.String(), nil); (err == nil) != want[i] {
-					t.Errorf("dialling %s: %v", host, err)
+	for _, row := range proxytest.RowsIn(`
+[2606:4700::5efe:10.0.0.1] [2606:4700::200:5efe:10.0.0.1] [2606:4700::200:5efe:808:808] [2606:4700:1:2:0:5efe:7f00:1] | no no
+[2606:4700:9::5efe:10.0.0.1] localhost LocalHost localhost. a.localhost a.b.LOCALHOST. | no yes
+[2606:4700::5eff:10.0.0.1] [2606:4700::100:5efe:10.0.0.1] [2606:4700::5efe:1:2:3] localhost.example.com notlocalhost.com xlocalhost | yes yes
+`) {
+		for host := range strings.FieldsSeq(row[0]) {
+			for i, g := range []*guard{g, allowing} {
+				want := strings.Fields(row[1])[i] == "yes"
+				if _, err := g.check("https://" + host + "/paid"); (err == nil) != want {
+					t.Errorf("%s: %v", host, err)
+				}
+				if to, err := netip.ParseAddrPort(host + ":443"); err == nil {
+					if err := g.control("tcp6", to.String(), nil); (err == nil) != want {
+						t.Errorf("dialling %s: %v", host, err)
+					}
 				}
 			}
 		}
@@ -122,23 +120,23 @@ func TestR32_Dial(t *testing.T) {
 	c.Ports = []int{443, 8443}
 	c.Allow = []config.Network{{Prefix: netip.MustParsePrefix("10.9.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00:9::/32")}}
 	g := newGuard(&c)
-	for address, allowed := range map[string]bool{
-		"8.8.8.8:443": true, "8.8.8.8:8443": true, "[2606:4700::1]:443": true,
-		"8.8.8.8:80": false, "8.8.8.8:22": false,
-		"10.9.1.2:443": true, "10.8.1.2:443": false, "[fd00:9::1]:443": true, "[fd00:8::1]:443": false,
-		"169.254.169.254:443": false, "100.100.100.200:443": false, "168.63.129.16:443": false, "192.0.0.192:443": false, "[fd00:ec2::254]:443": false,
-		"[64:ff9b::a9fe:a9fe]:443": false, "[64:ff9b::808:808]:443": false, "[64:ff9b:1::808:808]:443": false,
-		"[2002:a00:1::]:443": false, "[2001:0:808:808::1]:443": false,
-		"[::ffff:8.8.8.8]:443": false, "[::ffff:127.0.0.1]:443": false, "[::127.0.0.1]:443": false,
-		"255.255.255.255:443": false, "224.0.0.1:443": false, "[ff02::1]:443": false, "0.0.0.0:443": false, "[::]:443": false,
-		"100.64.0.1:443": false, "198.18.0.1:443": false, "[fe80::1]:443": false, "[fec0::1]:443": false, "192.88.99.1:443": false,
+	for allowed, addresses := range map[bool]string{
+		true: `8.8.8.8:443 8.8.8.8:8443 [2606:4700::1]:443 10.9.1.2:443 [fd00:9::1]:443`,
+		false: `8.8.8.8:80 8.8.8.8:22 10.8.1.2:443 [fd00:8::1]:443
+			169.254.169.254:443 100.100.100.200:443 168.63.129.16:443 192.0.0.192:443 [fd00:ec2::254]:443
+			[64:ff9b::a9fe:a9fe]:443 [64:ff9b::808:808]:443 [64:ff9b:1::808:808]:443 [2002:a00:1::]:443 [2001:0:808:808::1]:443
+			[::ffff:8.8.8.8]:443 [::ffff:127.0.0.1]:443 [::127.0.0.1]:443
+			255.255.255.255:443 224.0.0.1:443 [ff02::1]:443 0.0.0.0:443 [::]:443
+			100.64.0.1:443 198.18.0.1:443 [fe80::1]:443 [fec0::1]:443 192.88.99.1:443`,
 	} {
-		kind := "tcp4"
-		if strings.HasPrefix(address, "[") {
-			kind = "tcp6"
-		}
-		if err := g.control(kind, address, nil); (err == nil) != allowed {
-			t.Errorf("%s: %v", address, err)
+		for address := range strings.FieldsSeq(addresses) {
+			kind := "tcp4"
+			if address[0] == '[' {
+				kind = "tcp6"
+			}
+			if err := g.control(kind, address, nil); (err == nil) != allowed {
+				t.Errorf("%s: %v", address, err)
+			}
 		}
 	}
 	if g.control("udp4", "8.8.8.8:443", nil) == nil || g.control("tcp", "localhost:443", nil) == nil {
@@ -149,24 +147,13 @@ func TestR32_Dial(t *testing.T) {
 // The reason why the text of an address is refused does not show the address.
 func TestR32_AddressesAreRefusedByTheirText(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
-		"https://partner.example.com/paid?x=1#y": "", "http://partner.example.com": "", "HTTPS://Partner.Example.COM:443/": "",
-		"https://partner.example.com./": "", "https://8.8.8.8/": "", "https://[2606:4700::1]/": "", "https://xn--9t4b11yi5a.example/": "",
-		"https://a_b.example.com/": "", "https://1.example.com": "", "https://localhost/": "not called",
-		"": "must be a URL", "partner.example.com/paid": "must be a URL", "/paid": "must be a URL", "https:partner.example.com": "must be a URL",
-		"https://": "must be a URL", "https://:443/": "must be a URL", "://x": "must be a URL", "https://a b/": "must be a URL", "https://a\x00b/": "must be a URL",
-		"ftp://partner.example.com/": "http or https", "file:///etc/passwd": "must be a URL", "gopher://partner.example.com/": "http or https", "javascript://x/%0aalert(1)": "http or https",
-		"https://user@partner.example.com/": "user or password", "https://user:secret@partner.example.com/": "user or password", "https://partner.example.com@127.0.0.1/": "user or password",
-		"https://partner.example.com:8444/": "port", "http://partner.example.com:22/": "port", "https://partner.example.com:/": "port", "https://partner.example.com:0/": "port",
-		"https://[fe80::1%25eth0]/": "not called", "https://127.0.0.1/": "not called", "https://[::1]/": "not called", "https://169.254.169.254/": "not called",
-		"https://127.1/": "no name", "https://0x7f000001/": "no name", "https://2130706433/": "no name", "https://0177.0.0.1/": "no name", "https://1.2.3.4.5/": "no name", "https://127.0.0.1./": "no name",
-		"https://한글.example/": "", "https://%ED%95%9C%EA%B8%80.example/": "", "https://한글.example:8443/": "", "https://한글.example:8444/": "port", "https://한_글.example/": "no name",
-		"https://\u200d.example/": "no name", "https://한글\xff.example/": "no name", "https://%ff.example/": "no name", "https://한글\ufffd.example/": "no name", "https://" + strings.Repeat("한", 60) + ".example/": "no name", "undefined/api/webhook": "must be a URL",
-		"https://-a.example/": "no name", "https://a..b/": "no name", "https://a%2eb.example/": "must be a URL", "https://" + strings.Repeat("a", 64) + ".example/": "no name",
-		"https://127。0。0。1/": "not called", "https://①②⑦.⓪.⓪.①/": "not called", "https://１６９.２５４.１６９.２５４/": "not called", "https://[fe80::1%25한]/": "not called",
-		"https://partner.example.com/" + strings.Repeat("a", 2000): "at most",
-	} {
-		_, err := strict().check(address)
+	for _, row := range append(proxytest.Rows(t, "testdata/addresses.txt"),
+		[]string{"no name", "https://" + strings.Repeat("한", 60) + ".example/"}, []string{"no name", "https://" + strings.Repeat("a", 64) + ".example/"},
+		[]string{"at most", "https://partner.example.com/" + strings.Repeat("a", 2000)}) {
+		want := row[0]
+		address, err := strconv.Unquote(`"` + row[1] + `"`)
+		proxytest.Must(t, err)
+		_, err = strict().check(address)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%q: %v", address, err)
@@ -201,39 +188,6 @@ func TestR32_HangulNamesAreConverted(t *testing.T) {
 		if err != nil || u.Host != want {
 			t.Errorf("%s: %v, %v, want %s", address, u, err, want)
 		}
-	}
-}
-
-// A name that resolves to an address of this machine is refused when it is dialled, and nothing is connected.
-func TestR32_Rebinding(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	c := config.DefaultCallbacks()
-	c.Ports = nil
-	transport := newTransport(newGuard(&c), &c)
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost:"+port+"/", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := transport.RoundTrip(r)
-	var blocked *refused
-	if err == nil {
-		_ = res.Body.Close()
-	}
-	if !errors.As(err, &blocked) {
-		t.Errorf("got %v", err)
-	}
-	if err := listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if conn, err := listener.Accept(); err == nil {
-		_ = conn.Close()
-		t.Error("it was connected")
 	}
 }
 

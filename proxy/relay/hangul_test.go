@@ -27,16 +27,4 @@ func TestHangulHostIsCalled(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	equal(t, receive(t, asked, "call"), partner.Listener.Addr().String())
-
-	s = newTestRelay(t, setup{})
-	var hosts []string
-	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-		hosts = append(hosts, r.URL.Host+" "+r.Host)
-		return reply(200, documented["v2"]), nil
-	}))
-	s.deliverable("https://한글.example/paid", "A")
-	s.round()
-	if want := "xn--bj0bj06e.example xn--bj0bj06e.example"; len(hosts) != 1 || hosts[0] != want {
-		t.Errorf("called as %v", hosts)
-	}
 }

@@ -59,10 +59,17 @@ func (l *looking) partner() carrier {
 
 var means = map[string]string{"W": "unpaid", "F": "paid", "C": "cancelled", "D": "destroyed"}
 
-// after lets time pass, makes the reads that are due and delivers what is due.
-func (l *looking) after(d time.Duration) {
+// after lets hours pass, each time makes the reads that are due, and delivers what is due.
+func (l *looking) after(hours ...float64) {
 	l.t.Helper()
-	l.clock.add(d)
+	for _, h := range hours {
+		l.clock.add(time.Duration(h * float64(time.Hour)))
+		l.look()
+	}
+}
+
+func (l *looking) look() {
+	l.t.Helper()
 	l.operator.Knows = func(partner.ID) bool { return true }
 	l.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, of string) (says rollout.BackendBill, _ rollout.Credentials) {
 		if of == "OTHER" { // only its callback matters
@@ -101,45 +108,27 @@ func (l *looking) own(state string) {
 	l.accept(l.path, notice("v2", key, bill, `,"apprState":"`+state+`","apprNum":"1"`))
 }
 
-// Each row is what happens to a bill in the hours after it was created: a state changes it at the upstream, +STATE is a callback of the
-// upstream, *STATE one of another bill, a number lets so many minutes pass.
+// Each row has what happens to a bill in the hours after it was created, how often it is read, what is missing without deliver, and with it
+// what the partner gets and how many were made. Of what happens, a state changes it at the upstream, +STATE is a callback of the
+// upstream, ~STATE one during the next read, *STATE one of another bill, from ! on callbacks fail, a number lets so many minutes pass.
 func TestLooks(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
-		events             string
-		reads              int
-		missing, got, made string // without deliver; with deliver; how many were made
-	}{
-		"a bill that is not paid":                    {"360 360 360", 3, "", "", "0"},
-		"no such bill":                               {"- 360 360", 2, "", "", "0"},
-		"a callback in time":                         {"F +F 360 360", 2, "", "F", "0"},
-		"one read":                                   {"F 360 29", 1, "", "", "0"},
-		"a lost payment":                             {"F 360 30", 2, "paid", "F", "1"},
-		"it stays missing, and is read on":           {"F 360 30 360 360", 4, "paid", "F", "1"},
-		"a callback between the two reads":           {"F 360 +F 30 360", 2, "", "F", "0"},
-		"a callback after what was made":             {"F 360 30 +F 360", 3, "", "F", "1"},
-		"a callback days after what was made":        {"F 360 30 3000 +F 0", 3, "", "F", "1"},
-		"two reads that differ":                      {"*C F 360 C 30", 2, "", "", "0"},
-		"three reads, and two are the same":          {"*C F 360 C 30 30", 3, "cancelled", "C", "1"},
-		"the bill is back before the second read":    {"F 360 W 30 F 360", 3, "", "", "0"},
-		"an upstream that does not report cancels":   {"+F C 360 30 360", 1, "", "F", "0"},
-		"a lost cancel":                              {"*C +F C 360 30", 2, "cancelled", "F C", "1"},
-		"an older callback after a made one":         {"*C C 360 30 +F 360", 3, "", "C", "1"},
-		"a cancel that was reported":                 {"*C +F +C C 360 360 3600", 1, "", "F C", "0"},
-		"an old state after what was made":           {"F 360 30 W +W 0", 2, "", "F", "1"},
-		"a callback of another state after the made": {"F 360 30 C +C 360", 3, "", "F C", "1"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, row := range proxytest.Rows(t, "testdata/looks.txt") {
+		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
 			for _, deliver := range []bool{false, true} {
 				l := newLooking(t, deliver, "")
-				for event := range strings.FieldsSeq(row.events) {
-					minutes := 0
+				for event := range strings.FieldsSeq(row[1]) {
+					minutes := 0.0
 					switch _, err := fmt.Sscan(event, &minutes); {
 					case err == nil:
-						l.after(time.Duration(minutes) * time.Minute)
+						l.after(minutes / 60)
 					case event == "-":
 						l.state = ""
+					case event == "!":
+						l.Carry(always(500, ""))
+					case event[0] == '~':
+						l.while = func() { l.while = func() {}; l.own(event[1:]) }
 					case event[0] == '*':
 						other := asked("v2", "https://partner.example.com/other")
 						other.Bill = "OTHER"
@@ -160,13 +149,13 @@ func TestLooks(t *testing.T) {
 					}
 				}
 				if !deliver {
-					equal(t, l.reads, row.reads, "reads")
-					equal(t, l.missing(), row.missing, "missing")
+					equal(t, fmt.Sprint(l.reads), row[2], "reads")
+					equal(t, l.missing(), row[3], "missing")
 					equal(t, made, 0)
 					continue
 				}
-				equal(t, strings.Join(l.got, " "), row.got, "the partner has")
-				equal(t, fmt.Sprint(made), row.made, "made")
+				equal(t, strings.Join(l.got, " "), row[4], "the partner has")
+				equal(t, fmt.Sprint(made), row[5], "made")
 				equal(t, l.missing(), "", "missing")
 			}
 		})
@@ -180,9 +169,7 @@ func TestMadeCallback(t *testing.T) {
 	l := newLooking(t, true, "")
 	l.body = func(string) string { return notice("v2", key, bill, values) }
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
-	l.after(6 * time.Hour)
+	l.after(6, 0.5, 6)
 	c := l.only()
 	equal(t, string(c.Body), notice("v2", key, bill, values))
 	if !c.Made() || c.State != store.Delivered || c.Says != "paid" {
@@ -209,14 +196,17 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 		"with another state":     {notice("v2", key, bill, `,"apprState":"C"`), "state"},
 		"with a field twice":     {notice("v2", key, bill, `,"apprState":"F","apprState":"F"`), "ambiguous"},
 		"that is not a callback": {`[]`, "state"},
+		// A restored store may lack a callback that was delivered.
+		"of before a restore": {notice("v2", key, bill, `,"apprState":"F"`), "restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLooking(t, true, "")
-			l.body, l.state = func(string) string { return row.body }, "F"
-			for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
-				l.after(d)
+			if row.why == "restored" {
+				must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
 			}
+			l.body, l.state = func(string) string { return row.body }, "F"
+			l.after(6, 0.5, 6)
 			equal(t, l.missing(), "paid "+row.why)
 			equal(t, len(l.stored()), 0)
 			l.counts("billbridge_callbacks_missing", `{upstream="up"} 1`)
@@ -226,28 +216,12 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A restored store may lack a callback that was delivered: of the bills from before, none is made.
-func TestNoCallbackIsMadeAfterARestore(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
-	l.state = "F"
-	for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
-		l.after(d)
-	}
-	equal(t, l.missing(), "paid restored")
-	equal(t, len(l.stored()), 0)
-	l.own("F")
-	equal(t, l.missing(), "")
-}
-
 // After a made callback, callbacks.reconcile is removed: later ones of the upstream are delivered as before.
 func TestReconcileIsRemovedAfterAMadeCallback(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
+	l.after(6, 0.5)
 	equal(t, strings.Join(l.got, " "), "F", "made")
 	l.Use(setup{callbacks: ", schedule: [0s]" + tuned(func(c *config.Callbacks) { c.Window = time.Hour })}.config(t))
 	l.Carry(l.partner())
@@ -265,37 +239,8 @@ func TestAddressOfARegistrationIsNotRead(t *testing.T) {
 	must(t, l.store.Unbind(t.Context(), l.path[len("/callback/"):]))
 	l.path = l.bind(registration("v2", "s", "https://partner.example.com/"))
 	l.own("F")
-	l.after(48 * time.Hour)
+	l.after(48)
 	equal(t, l.reads, 0)
-}
-
-// The upstream's own callback comes during the second read: it is delivered, and none is made.
-func TestCallbackDuringTheSecondRead(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	l.state = "F"
-	l.after(6 * time.Hour)
-	l.while = func() { l.own("F") }
-	l.after(30 * time.Minute)
-	l.while = func() {}
-	l.after(6 * time.Hour)
-	equal(t, strings.Join(l.got, " "), "F")
-	equal(t, l.missing(), "")
-}
-
-// A failed callback is not missing: an operator decides on it.
-func TestFailedCallbackIsNotMissing(t *testing.T) {
-	t.Parallel()
-	l := newLooking(t, true, "")
-	l.Carry(always(500, ""))
-	l.own("F")
-	l.state = "F"
-	for range 5 {
-		l.after(6 * time.Hour)
-	}
-	if c := l.only(); c.State != store.Dead || c.Made() || l.missing() != "" {
-		t.Errorf("%+v, missing: %s", c, l.missing())
-	}
 }
 
 // A bill that another upstream owns is not read, unless the owner is that of another merchant. An unpaid one is read no more a day after its last day. Newer bills are read more often.
@@ -303,7 +248,7 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
 	for range 40 * 4 {
-		l.after(6 * time.Hour)
+		l.after(6)
 	}
 	// Each 6 h on the first day, then after a quarter of its age: 5, 6.25, … days.
 	if l.reads < 15 || l.reads > 20 {
@@ -311,30 +256,29 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	}
 	l = newLooking(t, true, "")
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, ""))
-	l.after(6 * time.Hour)
+	l.after(6)
 	equal(t, l.reads, 0)
 
 	l = newLooking(t, true, "")
 	works(t)(proxytest.On(l.store).Own(t.Context(), partner.Of(key), bill, "another", l.clock.now(), time.Time{}, "another merchant"))
-	l.after(6 * time.Hour)
+	l.after(6)
 	equal(t, l.reads, 1)
 
 	l = newLooking(t, true, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
-	l.after(120 * time.Hour)
+	l.after(120)
 	equal(t, l.reads, 1)
 	l.state = "F"
 	for range 10 {
-		l.after(30 * time.Hour)
+		l.after(30)
 	}
 	equal(t, l.reads, 1, "its callbacks may be removed soon")
 	equal(t, len(l.stored()), 0)
 
 	l = newLooking(t, false, tuned(func(c *config.Callbacks) { c.Retention = 240 * time.Hour }))
 	l.state = "F"
-	l.after(6 * time.Hour)
-	l.after(30 * time.Minute)
+	l.after(6, 0.5)
 	equal(t, l.missing(), "paid")
-	l.after(200 * time.Hour)
+	l.after(200)
 	l.own("F")
 	equal(t, l.missing(), "", "the callback came after the last read")
 
@@ -344,7 +288,7 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	must(t, l.store.Unbind(t.Context(), l.path[len("/callback/"):]))
 	l.bind(ends)
 	for range 40 * 4 {
-		l.after(6 * time.Hour)
+		l.after(6)
 	}
 	if l.reads < 7 || l.reads > 9 {
 		t.Errorf("%d reads of a bill that ended after a day and a half", l.reads)
@@ -356,15 +300,15 @@ func TestReloadOfReconcile(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, false, "")
 	l.state = "F"
-	l.after(6 * time.Hour)
+	l.after(6)
 	l.Use(setup{callbacks: ", reconcile: {}" + tuned(func(c *config.Callbacks) { c.Reconcile.After = 2 * time.Hour })}.config(t))
-	l.after(30 * time.Minute)
+	l.after(0.5)
 	equal(t, l.reads, 2)
 	equal(t, l.missing(), "")
-	l.after(90 * time.Minute)
+	l.after(1.5)
 	equal(t, l.missing(), "paid")
 	l.Use(setup{}.config(t))
-	l.after(24 * time.Hour)
+	l.after(24)
 	equal(t, l.reads, 3, "it is off")
 }
 
@@ -380,8 +324,7 @@ func TestFormsAndOthersAfterAMadeCallback(t *testing.T) {
 	} {
 		l := newLooking(t, true, "")
 		l.state = "F"
-		l.after(6 * time.Hour)
-		l.after(30 * time.Minute)
+		l.after(6, 0.5)
 		equal(t, strings.Join(l.got, " "), "F", "made")
 		l.accept(l.path, body, "Content-Type", formMedia)
 		equal(t, len(l.stored()) == 2, fresh, body)

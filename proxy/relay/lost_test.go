@@ -79,58 +79,55 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 // The key of a lost address has become a further one of a partner: another bill of the key still shows where callbacks belong.
 func TestLostAddressOfAKeyThatWasAdded(t *testing.T) {
 	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, storeKey)
-		s.bind(ofBill("new-key", "kept", "https://partner.example.com/"))
-		lost := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
-		s.lose(lost)
-		for _, add := range [][2]string{{"third-key", "another-key"}, {"new-key", key}} {
-			added := store.PartnerKey{Key: partner.Of(add[0]), Partner: partner.Of(add[1])}
-			works(t)(s.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
-		}
-		works(t)(s.store.Rollout(t.Context()))
-		answers(t, s.post(lost, notice("legacy", "third-key", bill)), 404)
-		s.accept(lost, notice("legacy", "new-key", bill))
-		equal(t, s.only().Partner, partner.Of(key))
-	})
+	at := proxytest.SQLite(t)
+	s := sealing(t, at, storeKey)
+	s.bind(ofBill("new-key", "kept", "https://partner.example.com/"))
+	lost := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
+	s.lose(lost)
+	for _, add := range [][2]string{{"third-key", "another-key"}, {"new-key", key}} {
+		added := store.PartnerKey{Key: partner.Of(add[0]), Partner: partner.Of(add[1])}
+		works(t)(s.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
+	}
+	works(t)(s.store.Rollout(t.Context()))
+	answers(t, s.post(lost, notice("legacy", "third-key", bill)), 404)
+	s.accept(lost, notice("legacy", "new-key", bill))
+	equal(t, s.only().Partner, partner.Of(key))
 }
 
 // Only the store's key makes addresses that are taken for lost ones: nobody else who knows an address of a partner can make another one.
 func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, storeKey)
-		kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
-		s.lose(path)
-		digits := strings.TrimPrefix(path, "/callback/")
-		for _, forged := range map[string]string{
-			"the digits of no key": digits[:31] + string("10"[strings.Count(digits[31:], "1")]), "other random digits": digits[:12] + strings.Repeat("0", 12) + digits[24:],
-			"the hash of another address": strings.Repeat("0", 12) + digits[12:],
-		} {
-			answers(t, s.post("/callback/"+forged, inLegacy), 503)
-		}
-		equal(t, len(s.stored()), 0)
-		must(t, s.store.Close())
-		next := bytes.Repeat([]byte{8}, store.KeyLength)
-		works(t)(store.ChangeKey(t.Context(), at, storeKey, next))
-		changed := sealing(t, at, next)
-		answers(t, changed.post(path, inLegacy), 503)
-		changed.accept(kept, notice("legacy", key, "kept"))
-	})
+	at := proxytest.SQLite(t)
+	s := sealing(t, at, storeKey)
+	kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	s.lose(path)
+	digits := strings.TrimPrefix(path, "/callback/")
+	for _, forged := range map[string]string{
+		"the digits of no key": digits[:31] + string("10"[strings.Count(digits[31:], "1")]), "other random digits": digits[:12] + strings.Repeat("0", 12) + digits[24:],
+		"the hash of another address": strings.Repeat("0", 12) + digits[12:],
+	} {
+		answers(t, s.post("/callback/"+forged, inLegacy), 503)
+	}
+	equal(t, len(s.stored()), 0)
+	must(t, s.store.Close())
+	next := bytes.Repeat([]byte{8}, store.KeyLength)
+	works(t)(store.ChangeKey(t.Context(), at, storeKey, next))
+	changed := sealing(t, at, next)
+	answers(t, changed.post(path, inLegacy), 503)
+	changed.accept(kept, notice("legacy", key, "kept"))
 }
 
 // Addresses that a store without a key has sealed are found after its first key, too.
 func TestFirstKeyKeepsSealedAddresses(t *testing.T) {
 	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, nil)
-		s.bind(ofBill(key, "kept", "https://partner.example.com/"))
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		s.lose(path)
-		must(t, s.store.Close())
-		gives(t, 1)(store.ChangeKey(t.Context(), at, nil, storeKey))
-		sealing(t, at, storeKey).accept(path, inLegacy)
-	})
+	at := proxytest.SQLite(t)
+	s := sealing(t, at, nil)
+	s.bind(ofBill(key, "kept", "https://partner.example.com/"))
+	path := s.bind(asked("v2", "https://partner.example.com/"))
+	s.lose(path)
+	must(t, s.store.Close())
+	gives(t, 1)(store.ChangeKey(t.Context(), at, nil, storeKey))
+	sealing(t, at, storeKey).accept(path, inLegacy)
 }
 
 // ofAnotherKey is an address that the store has not sealed.
@@ -143,55 +140,53 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 	for upstream, name := range map[string]string{"up": "sealed", "none": "sealed by another key"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxytest.Each(t, func(t *testing.T, at string) {
-				s := sealing(t, at, storeKey)
-				s.accept(s.bind(ofBill(key, "kept", "https://partner.example.com/paid?order=1")), notice("legacy", key, "kept"))
-				like := s.only().ID
-				path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
-				s.lose(path)
-				if upstream == "none" {
-					path = ofAnotherKey
+			s := sealing(t, proxytest.SQLite(t), storeKey)
+			s.accept(s.bind(ofBill(key, "kept", "https://partner.example.com/paid?order=1")), notice("legacy", key, "kept"))
+			like := s.only().ID
+			path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
+			s.lose(path)
+			if upstream == "none" {
+				path = ofAnotherKey
+			}
+			if w := s.post(path, inLegacy); w.Code != 503 {
+				t.Fatalf("%d", w.Code)
+			}
+			s.counts(refused, `{reason="lost_address",upstream="`+upstream+`"} 1`)
+			lost := "up/" + strings.TrimPrefix(path, "/callback/")[:store.SharedDigits]
+			if upstream == "none" {
+				lost = "/5947d7c33d78" // the beginning of a hash of all digits, which are a secret
+			}
+			if got := s.logs.String(); !strings.Contains(got, `"lost":"`+lost+`","of":"bill [\"`+bill+`\"] of partner `+hash(key)[:12]+`"`) || strings.Contains(got, path[len("/callback/"):]) {
+				t.Error(got)
+			}
+			assign := func(more string) *httptest.ResponseRecorder {
+				return s.asks(http.MethodPost, "/callbacks/"+like+"/assign?lost="+lost+more)
+			}
+			for more, status := range map[string]int{
+				"": 400, "&by=anna&url=http://127.0.0.1/": 400, "&by=anna&url=ftp://partner.example.com/": 400, "&dry_run=true": 200,
+			} {
+				answers(t, assign(more), status)
+			}
+			for _, wrong := range []string{"", "up", "/7d75", "UP/5947d7c33d78", "down/5947d7c33d78"} {
+				answers(t, s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong), 400)
+			}
+			answers(t,
+				s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost), 404)
+			answers(t, s.post(path, inLegacy), 503)
+			for _, more := range []string{"&by=anna", "&by=ben&url=" + url.QueryEscape("https://partner.example.com/all?token=1")} {
+				if w := assign(more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
+					t.Fatalf("%s: %d %s", more, w.Code, w.Body)
 				}
-				if w := s.post(path, inLegacy); w.Code != 503 {
-					t.Fatalf("%d", w.Code)
-				}
-				s.counts(refused, `{reason="lost_address",upstream="`+upstream+`"} 1`)
-				lost := "up/" + strings.TrimPrefix(path, "/callback/")[:store.SharedDigits]
-				if upstream == "none" {
-					lost = "/5947d7c33d78" // the beginning of a hash of all digits, which are a secret
-				}
-				if got := s.logs.String(); !strings.Contains(got, `"lost":"`+lost+`","of":"bill [\"`+bill+`\"] of partner `+hash(key)[:12]+`"`) || strings.Contains(got, path[len("/callback/"):]) {
-					t.Error(got)
-				}
-				assign := func(more string) *httptest.ResponseRecorder {
-					return s.asks(http.MethodPost, "/callbacks/"+like+"/assign?lost="+lost+more)
-				}
-				for more, status := range map[string]int{
-					"": 400, "&by=anna&url=http://127.0.0.1/": 400, "&by=anna&url=ftp://partner.example.com/": 400, "&dry_run=true": 200,
-				} {
-					answers(t, assign(more), status)
-				}
-				for _, wrong := range []string{"", "up", "/7d75", "UP/5947d7c33d78", "down/5947d7c33d78"} {
-					answers(t, s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong), 400)
-				}
-				answers(t,
-					s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost), 404)
-				answers(t, s.post(path, inLegacy), 503)
-				for _, more := range []string{"&by=anna", "&by=ben&url=" + url.QueryEscape("https://partner.example.com/all?token=1")} {
-					if w := assign(more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
-						t.Fatalf("%s: %d %s", more, w.Code, w.Body)
-					}
-				}
-				answers(t, s.post(path, notice("legacy", "another-key", bill)), 404)
-				s.accept(path, inLegacy)
-				if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
-					t.Errorf("%+v", got)
-				}
-				log, err := s.store.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.AddressAssigned}, Limit: 10})
-				if err != nil || len(log) != 2 || log[0].By != "ben" || string(log[0].Partner) != hash(key) || log[0].Subject != "lost "+lost+" to https://partner.example.com/all" {
-					t.Errorf("%+v %v", log, err)
-				}
-			})
+			}
+			answers(t, s.post(path, notice("legacy", "another-key", bill)), 404)
+			s.accept(path, inLegacy)
+			if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
+				t.Errorf("%+v", got)
+			}
+			log, err := s.store.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.AddressAssigned}, Limit: 10})
+			if err != nil || len(log) != 2 || log[0].By != "ben" || string(log[0].Partner) != hash(key) || log[0].Subject != "lost "+lost+" to https://partner.example.com/all" {
+				t.Errorf("%+v %v", log, err)
+			}
 		})
 	}
 }

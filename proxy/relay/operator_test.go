@@ -2,15 +2,12 @@ package relay_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
@@ -45,21 +42,6 @@ func (s *testRelay) list(query string) (bills []string, list []operate.Callback)
 	return bills, page.Callbacks
 }
 
-// progress is the answer to a replay or a drop of several callbacks.
-func (s *testRelay) progress(target string) (lines []operate.Progress) {
-	s.t.Helper()
-	w := s.ask("POST", target)
-	if w.Code != 200 || w.Header().Get("Content-Type") != "application/x-ndjson" {
-		s.t.Fatalf("%s: %d %s", target, w.Code, w.Body)
-	}
-	for line := range strings.Lines(w.Body.String()) {
-		var p operate.Progress
-		must(s.t, json.Unmarshal([]byte(line), &p))
-		lines = append(lines, p)
-	}
-	return lines
-}
-
 // operatedRelay is a testRelay with a callback in every state, an hour between each: delivered, dead, dead of another partner,
 // and waiting.
 func operatedRelay(t *testing.T) (*testRelay, *clock) {
@@ -80,27 +62,6 @@ func operatedRelay(t *testing.T) (*testRelay, *clock) {
 		clock.add(time.Hour)
 	}
 	return s, clock
-}
-
-// A drop of several callbacks has a line for every batch.
-func TestOperatorDropsInBatches(t *testing.T) {
-	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]" + tuned(func(c *config.Callbacks) { c.PerHost, c.AtOnce = 2000, 2000 })})
-	s.ClaimWithin(patience) // all at once, under the race detector
-	s.Carry(always(500, ""))
-	a := asked("v2", "https://partner.example.com/")
-	a.Bill = ""
-	path := s.bind(a)
-	for i := range 1001 {
-		s.accept(path, notice("v2", key, fmt.Sprint(i)))
-	}
-	if n := s.round(); n != 1001 {
-		t.Fatalf("%d attempts", n)
-	}
-	want := []operate.Progress{{Of: 1001}, {Done: 1000, Of: 1001}, {Done: 1001, Of: 1001}, {Done: 1001, Of: 1001, Over: true}}
-	if got := s.progress("/callbacks/drop"); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
 }
 
 // A failure after the first batch is reported in the last line, since the status was sent with the first.

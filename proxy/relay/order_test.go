@@ -17,7 +17,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/store"
 	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
@@ -84,64 +83,6 @@ func (s *testRelay) deliverableTo(key, address, bill string, more ...string) {
 	s.accept(s.bind(a), notice("v2", key, bill, more...))
 }
 
-// The second callback of a bill waits until the first is delivered or dead: during its attempts and between them. Other bills of the
-// same partner do not wait.
-func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	for _, end := range []store.State{store.Delivered, store.Dead} {
-		t.Run(string(end), func(t *testing.T) {
-			t.Parallel()
-			clock := newClock()
-			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
-			entered, leave := make(chan string, 10), make(chan int)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-				entered <- r.URL.Path
-				if r.URL.Path == "/first" {
-					return reply(<-leave, documented["v2"]), nil
-				}
-				return reply(200, documented["v2"]), nil
-			}))
-			s.deliverable("https://partner.example.com/first", "A")
-			s.deliverable("https://partner.example.com/second", "A")
-			s.deliverable("https://another.example.com/third", "A")
-			s.deliverable("https://partner.example.com/other", "B")
-			begins := func(want ...string) *sync.WaitGroup {
-				t.Helper()
-				var attempts sync.WaitGroup
-				n, err := s.Round(t.Context(), &attempts)
-				if err != nil || n != len(want) {
-					t.Fatalf("%d attempts begin, want %v, %v", n, want, err)
-				}
-				got := map[string]bool{}
-				for range want {
-					got[receive(t, entered, "attempt")] = true
-				}
-				for _, path := range want {
-					if !got[path] {
-						t.Fatalf("got %v, want %v", got, want)
-					}
-				}
-				return &attempts
-			}
-			underWay := begins("/first", "/other")
-			begins() // while the first is being tried
-			leave <- 500
-			underWay.Wait()
-			begins() // while it waits
-			clock.add(time.Minute)
-			underWay = begins("/first")
-			begins()
-			leave <- map[store.State]int{store.Delivered: 200, store.Dead: 500}[end]
-			underWay.Wait()
-			begins("/second").Wait()
-			begins("/third").Wait()
-			if all := s.stored(); all[0].State != end || all[1].State != store.Delivered || all[2].State != store.Delivered || all[3].State != store.Delivered {
-				t.Errorf("%+v", all)
-			}
-		})
-	}
-}
-
 // A partner with many hosts that all hang does not use up the attempts of others.
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
@@ -180,13 +121,21 @@ func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	})
 }
 
+// reports accepts callbacks of the bill in states.
+func (s *testRelay) reports(path string, states ...string) {
+	s.t.Helper()
+	for _, state := range states {
+		s.accept(path, notice("v2", key, bill, `,"apprState":"`+state+`"`))
+	}
+}
+
 // registration is an address that a merchant gave when it registered.
 func registration(form translate.Form, merchant, address string) relay.Binding {
 	return relay.Binding{Upstream: "up", Operation: "mapping.register", Form: form, Partner: partner.Of(key), Member: "m", Merchant: merchant, URL: address}
 }
 
 // A status that returns after another one is delivered again. The partner gets all three in order, however often the upstream repeats
-// each of them.
+// each of them, also if the merchant has registered again with another address meanwhile.
 func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -206,7 +155,10 @@ func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 		t.Helper()
 		s.accept(path, fmt.Sprintf(`{"apiKey":%q,"merchant":%q,"status":%q}`, key, merchant, status))
 	}
-	for _, status := range []string{"PAUSED", "COMPLETED", "PAUSED"} {
+	for i, status := range []string{"PAUSED", "COMPLETED", "PAUSED"} {
+		if i == 1 {
+			path = s.bind(registration("v2", "s", "https://partner.example.com/new"))
+		}
 		send(path, "s", status)
 		send(path, "s", status) // our answer was lost
 	}
@@ -280,21 +232,6 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	}
 }
 
-// The statuses of a merchant that registers again with another address keep their order over both addresses.
-func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
-	t.Parallel()
-	s := newTestRelay(t, setup{})
-	first := s.bind(registration("v2", "s", "https://partner.example.com/old"))
-	second := s.bind(registration("v2", "s", "https://partner.example.com/new"))
-	s.accept(first, `{"status":"PAUSED"}`)
-	s.accept(second, `{"status":"COMPLETED"}`)
-	s.accept(second, `{"status":"PAUSED"}`)
-	s.Carry(always(500, ""))
-	if n := s.round(); n != 1 || len(s.stored()) != 3 {
-		t.Errorf("%d attempts at %d callbacks", n, len(s.stored()))
-	}
-}
-
 // The names of a merchant may be as long as an address takes them; an index of PostgreSQL may not.
 func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	t.Parallel()
@@ -311,26 +248,14 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	})
 }
 
-// All spellings of a host are one host; another port is another host.
+// All spellings of a host are one host, which limits its attempts; another port is another host.
 func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 }) + ", ports: []"})
-		g := newGate("dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81")
-		s.Carry(carrier(g.carry))
-		for i, host := range []string{"dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81"} {
-			s.deliverable("http://"+host+"/", fmt.Sprint(i))
-		}
-		stop := s.start()
-		synctest.Wait()
-		if inside, _, _ := g.now(); inside != 2 {
-			t.Errorf("%d attempts at once", inside)
-		}
-		for _, shut := range g.shut {
-			close(shut)
-		}
-		stop()
-	})
+	s := newTestRelay(t, setup{callbacks: ", ports: []"})
+	for i, spelled := range []string{"dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81"} {
+		s.deliverable("http://"+spelled+"/", fmt.Sprint(i))
+		equal(t, s.stored()[i].Host == s.stored()[0].Host, i < 3, s.stored()[i].Host)
+	}
 }
 
 // There are never more attempts than the config allows, and the end of each one lets the next begin.

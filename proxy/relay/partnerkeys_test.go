@@ -22,18 +22,14 @@ func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 	a.Partner, a.Bill = partner.Of("new-key"), "second"
 	second := s.bind(a)
 	equal(t, s.post(first, notice("v2", "new-key", bill)).Code, http.StatusNotFound, "a callback for another partner")
-	w := httptest.NewRecorder()
-	s.operator.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/store/keys?by=anna&partner="+hash(key)+"&hash="+hash("new-key"), nil))
-	equal(t, w.Code, http.StatusOK)
+	answers(t, s.asks("POST", "/store/keys?by=anna&partner="+hash(key)+"&hash="+hash("new-key")), 200)
 	s.accept(first, notice("v2", "new-key", bill))
 	s.accept(second, notice("v2", key, "second"))
 	for _, c := range s.stored() {
 		equal(t, c.Partner, partner.Of(key))
 	}
 	for _, name := range []string{key, "new-key"} {
-		w := httptest.NewRecorder()
-		s.operator.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/callbacks?partner="+hash(name), nil))
-		equal(t, strings.Count(w.Body.String(), `"id":`), 2)
+		equal(t, strings.Count(s.asks("GET", "/callbacks?partner="+hash(name)).Body.String(), `"id":`), 2)
 	}
 }
 
@@ -61,9 +57,7 @@ func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
 	body := &bodyAfter{strings.NewReader(notice("v2", "new-key", bill)), func() {
 		works(t)(s.store.AddKey(t.Context(), store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}, "anna", time.Now(), nil))
 	}}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, body))
-	equal(t, w.Code, http.StatusOK)
+	answers(t, s.send(httptest.NewRequest(http.MethodPost, path, body)), 200)
 	c := s.only()
 	equal(t, c.Partner, partner.Of(key))
 	equal(t, c.Order, string(partner.Of(key))+" "+bill)

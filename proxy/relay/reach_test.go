@@ -1,10 +1,8 @@
 package relay_test
 
 import (
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -62,47 +60,6 @@ func TestRefusedHostDelaysNoOther(t *testing.T) {
 	equal(t, s.round(), 2, "attempts")
 	if all := s.stored(); all[0].LastOutcome != "address" || all[1].State != store.Delivered {
 		t.Errorf("%+v", all)
-	}
-}
-
-// Callbacks are sent directly to the address that the guard has checked: a proxy would resolve names itself.
-func TestNoProxyIsUsed(t *testing.T) {
-	t.Parallel()
-	if newTestRelay(t, setup{}).Transport().Proxy != nil {
-		t.Error("there is one")
-	}
-}
-
-// A connection is used again, and closed when the config changes.
-func TestConnectionsAreReused(t *testing.T) {
-	t.Parallel()
-	ends := make(chan string, 10)
-	opened := 0
-	partner := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, documented["v2"])
-	}))
-	partner.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			opened++ // one after the other: the next begins when the one before is over
-		case http.StateClosed:
-			ends <- "closed"
-		}
-	}
-	partner.Start()
-	defer partner.Close()
-	s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
-	for _, bill := range []string{"A", "B", "C"} {
-		s.deliverable(partner.URL, bill)
-		s.round()
-	}
-	equal(t, opened, 1, "connections")
-	s.Use(setup{form: "v2", callbacks: reachable}.config(t))
-	select {
-	case <-ends:
-	case <-time.After(patience / 3): // well before an idle connection is closed anyway
-		t.Error("the connection is kept")
 	}
 }
 
@@ -176,4 +133,12 @@ func TestReloadDuringAnAttempt(t *testing.T) {
 		t.Errorf("%+v", s.only())
 	}
 	lacks(t, s.logs.String(), "partner.example.com")
+}
+
+// Callbacks are sent directly to the address that the guard has checked: a proxy would resolve names itself.
+func TestNoProxyIsUsed(t *testing.T) {
+	t.Parallel()
+	if newTestRelay(t, setup{}).Transport().Proxy != nil {
+		t.Error("there is one")
+	}
 }

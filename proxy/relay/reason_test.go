@@ -1,9 +1,9 @@
 package relay_test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -11,16 +11,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // attempts returns the attempts at the only callback, without their times.
@@ -51,6 +47,12 @@ func hangsUp(t *testing.T, does func(*net.TCPConn)) string {
 	return proxytest.Listen(t, func(c net.Conn) { does(c.(*net.TCPConn)) })
 }
 
+// says is the address of a server that reads the beginning of a request, and says something.
+func says(t *testing.T, text string) string {
+	t.Helper()
+	return hangsUp(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, text) })
+}
+
 // read takes the first bytes of a request: a connection that is closed on what was not read is reset.
 func read(c *net.TCPConn) { _, _ = c.Read(make([]byte, 64<<10)) }
 
@@ -67,50 +69,25 @@ func TestReasonsOfAttempts(t *testing.T) {
 	must(t, err)
 	_ = closed.Close()
 	const secret = "/canary?token=canary"
-	for name, c := range map[string]struct{ address, callbacks, reason string }{
-		"refused": {"http://" + closed.Addr().String(), "", "connection refused"},
-		"closed": {
-			"http://" + hangsUp(t, read), "", "the connection was closed before the end of the answer",
-		},
-		"reset": {
-			"http://" + hangsUp(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "", "connection reset by peer",
-		},
-		"headers without end": {
-			"http://" + hangsUp(t, func(c *net.TCPConn) {
-				read(c)
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-Long: "+strings.Repeat("a", 1000)+"\r\n", 100)+"\r\n{}")
-			}), "", "the connection failed",
-		},
-		"early hints without end": {
-			"http://" + hangsUp(t, func(c *net.TCPConn) {
-				read(c)
-				_, _ = io.WriteString(c, strings.Repeat("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100))
-			}), "", "the connection failed",
-		},
-		"not HTTP": {
-			"http://" + hangsUp(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "the answer is not HTTP",
-		},
-		"half an answer": {
-			"http://" + hangsUp(t, func(c *net.TCPConn) {
-				read(c)
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncanary")
-			}), "", "HTTP 200 but the connection was closed before the end of the answer",
-		},
-		"an authority that is not known": {secure.URL, "", "TLS: the certificate is signed by an unknown authority"},
-		"no TLS":                         {"https" + strings.TrimPrefix(plain.URL, "http"), "", "TLS: the server does not speak TLS on this port"},
-		"no TLS either": {
-			"https://" + hangsUp(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "TLS: the server does not speak TLS on this port",
-		},
-		"an alert": {
-			"https://" + hangsUp(t, func(c *net.TCPConn) { read(c); _, _ = c.Write([]byte{21, 3, 1, 0, 2, 2, 40}) }), "", "TLS: the server refused the handshake: handshake failure",
-		},
+	for name, c := range map[string][2]string{
+		"refused":                        {"http://" + closed.Addr().String(), "connection refused"},
+		"closed":                         {"http://" + says(t, ""), "the connection was closed before the end of the answer"},
+		"reset":                          {"http://" + hangsUp(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "connection reset by peer"},
+		"headers without end":            {"http://" + says(t, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-Long: "+strings.Repeat("a", 1000)+"\r\n", 100)+"\r\n{}"), "the connection failed"},
+		"early hints without end":        {"http://" + says(t, strings.Repeat("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100)), "the connection failed"},
+		"not HTTP":                       {"http://" + says(t, "SSH-2.0-canary\r\n"), "the answer is not HTTP"},
+		"half an answer":                 {"http://" + says(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncanary"), "HTTP 200 but the connection was closed before the end of the answer"},
+		"an authority that is not known": {secure.URL, "TLS: the certificate is signed by an unknown authority"},
+		"no TLS":                         {"https" + strings.TrimPrefix(plain.URL, "http"), "TLS: the server does not speak TLS on this port"},
+		"no TLS either":                  {"https://" + says(t, "SSH-2.0-canary\r\n"), "TLS: the server does not speak TLS on this port"},
+		"an alert":                       {"https://" + says(t, "\x15\x03\x01\x00\x02\x02\x28"), "TLS: the server refused the handshake: handshake failure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTestRelay(t, setup{callbacks: reachable + c.callbacks})
-			s.deliverable(c.address+secret, "A")
+			s := newTestRelay(t, setup{callbacks: reachable})
+			s.deliverable(c[0]+secret, "A")
 			s.round()
-			s.reasons("connection", c.reason)
+			s.reasons("connection", c[1])
 		})
 	}
 	s := newTestRelay(t, setup{callbacks: reachable})
@@ -129,84 +106,54 @@ func TestReasonsOfAttempts(t *testing.T) {
 func TestReasonsOfErrors(t *testing.T) {
 	t.Parallel()
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
-	for _, c := range []struct {
-		err    error
-		reason string
-	}{
-		{dial(&net.DNSError{Err: "no such host", Name: "canary.example.com", Server: "10.9.8.7:53", IsNotFound: true}), "no such host"},
-		{dial(&net.DNSError{Err: "server misbehaving", Name: "canary.example.com", Server: "10.9.8.7:53"}), "the host cannot be resolved: DNS failed"},
-		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"canary.internal"}}, Host: "x"}}, "TLS: the certificate is for another host"},
-		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "canary"}}, "TLS: the certificate has expired or is not yet valid"},
-		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}, "TLS: the certificate is not valid"},
-		{fmt.Errorf("tls: canary"), "TLS: the handshake failed"},
-		{fmt.Errorf("net/http: TLS handshake timeout"), "TLS: no handshake within 10s"},
-		{&url.Error{Op: "Post", URL: "https://canary.example.com/?token=canary", Err: fmt.Errorf("canary")}, "the connection failed"},
+	for reason, err := range map[string]error{
+		"no such host": dial(&net.DNSError{Err: "no such host", Name: "canary.example.com", Server: "10.9.8.7:53", IsNotFound: true}),
+		"the host cannot be resolved: DNS failed":              dial(&net.DNSError{Err: "server misbehaving", Name: "canary.example.com", Server: "10.9.8.7:53"}),
+		"TLS: the certificate is for another host":             &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"canary.internal"}}, Host: "x"}},
+		"TLS: the certificate has expired or is not yet valid": &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "canary"}},
+		"TLS: the certificate is not valid":                    &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}},
+		"TLS: the handshake failed":                            fmt.Errorf("tls: canary"),
+		"TLS: no handshake within 10s":                         fmt.Errorf("net/http: TLS handshake timeout"),
+		"the connection failed":                                &url.Error{Op: "Post", URL: "https://canary.example.com/?token=canary", Err: fmt.Errorf("canary")},
 	} {
 		s := newTestRelay(t, setup{})
-		s.Carry(carrier(func(*http.Request) (*http.Response, error) { return nil, c.err }))
+		s.Carry(carrier(func(*http.Request) (*http.Response, error) { return nil, err }))
 		s.deliverable("https://partner.example.com/canary?token=canary", "A")
 		s.round()
-		s.reasons("connection", c.reason)
+		s.reasons("connection", reason)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{callbacks: ", timeout: 7s"})
-		s.Carry(carrier(hung))
-		s.deliverable("https://partner.example.com/", "A")
-		s.round()
-		s.reasons("timeout", "no answer within 7s")
-	})
 }
 
-// Answers of partners, as in the field notes, and the reason that the operator gets.
+// Answers of partners, as in the field notes: the outcome in either form, and the code and the reason that the operator gets. Each row has
+// the status, the body, and what comes of it.
 func TestReasonsOfAnswers(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		status                      int
-		body, outcome, code, reason string
-	}{
-		{200, documented["legacy"], "delivered", "0000", ""},
-		{200, inV2, "answer", "", "HTTP 200 but no code in the body"}, // the body echoed
-		{200, `{"result":"OK"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{200, ``, "answer", "", "HTTP 200 but an empty body"},
-		{200, `OK`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `<html>canary</html>`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `{"code":"9999","msg":"canary"}`, "answer", "9999", "HTTP 200 but code 9999"},
-		{200, `{"code":0}`, "answer", "0", "HTTP 200 but code 0"},
-		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200"},
-		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"01098765432"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a phone
-		{200, `{"code":1098765432}`, "answer", "", "HTTP 200 but a code that cannot be shown"},            // a phone as a number
-		{200, `{"code":"` + key + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a value of the callback
-		{200, `{"code":"partner.example.com"}`, "answer", "", "HTTP 200 but a code that cannot be shown"}, // a part of the address
-		{500, `{"code":"BILL_005"}`, "status", "BILL_005", "HTTP 500"},
-		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{201, documented["v2"], "delivered", "0000", ""},
-		{201, `{"result":"OK"}`, "answer", "", "HTTP 201 but no code in the body"},
-		{302, "canary", "redirected", "", "HTTP 302: redirects are not followed"},
-		{403, "canary", "forbidden", "", "HTTP 403: the partner refuses the caller"},
-		{404, `{"code":"E404"}`, "status", "E404", "HTTP 404"},
-		{410, "", "gone", "", "HTTP 410: the partner wants no more attempts"},
-		{500, "canary", "status", "", "HTTP 500"},
-	} {
-		s := newTestRelay(t, setup{})
-		s.Carry(always(c.status, c.body, "Location", "https://canary.internal/"))
-		s.deliverable("https://partner.example.com/", "A")
-		s.round()
-		if c.outcome == "answer" {
-			c.reason += " (a success with callbacks.success: any-2xx)"
-		}
-		s.reasons(c.outcome, c.reason)
-		if a := s.attempts()[0]; a.Status != c.status || a.Code != c.code {
-			t.Errorf("%d %s: %+v", c.status, c.body, a)
+	words := strings.NewReplacer("DOCUMENTED", documented["legacy"], "PAYMENT", inV2, "KEY", key, "LONG", strings.Repeat(" ", 64<<10))
+	for _, row := range proxytest.Rows(t, "testdata/answers.txt") {
+		status, err := strconv.Atoi(row[0])
+		must(t, err)
+		for _, form := range forms {
+			for _, success := range []string{"documented", "any-2xx"} {
+				outcome, reason := row[2], row[4]
+				if outcome == "answer" {
+					reason += " (a success with callbacks.success: any-2xx)"
+				}
+				if success == "any-2xx" && status/100 == 2 {
+					outcome, reason = "delivered", ""
+				}
+				s, clock := waiting(t, form, ", success: "+success)
+				s.Carry(always(status, words.Replace(row[1]), "Location", "https://canary.internal/"))
+				equal(t, s.round(), 1)
+				s.reasons(outcome, reason)
+				state := map[string]store.State{"delivered": store.Delivered, "gone": store.Dead}[outcome]
+				got := s.only()
+				if got.LastStatus != status || got.State != cmp.Or(state, store.Waiting) || !got.LastAt.Equal(clock.now()) || s.attempts()[0].Code != row[3] {
+					t.Errorf("%v %s %s: %+v %+v", row, form, success, got, s.attempts())
+				}
+				s.counts("billbridge_callbacks_attempts_total", fmt.Sprintf(`{outcome=%q,upstream="up"} 1`, outcome))
+			}
 		}
 	}
-}
-
-func listedOf(t *testing.T, body []byte) (l operate.Callback) {
-	t.Helper()
-	must(t, json.Unmarshal(body, &l))
-	return l
 }
 
 // Every attempt is listed, with its time and how long it took.
@@ -222,23 +169,13 @@ func TestEveryAttemptIsListed(t *testing.T) {
 		return reply(status, documented["v2"]), nil
 	}))
 	s.deliverable("https://partner.example.com/", "A")
-	begun := clock.now()
 	for range 3 {
 		s.round()
 		clock.add(60e9)
 	}
-	_, list := s.list("")
-	w := s.ask("GET", "/callbacks/"+list[0].ID)
-	got := listedOf(t, w.Body.Bytes()).History
-	want := []operate.Attempt{
-		{Number: 1, At: begun.Add(1500e6), Took: 1.5, Status: 500, Code: "0000", Outcome: "status", Reason: "HTTP 500"},
-		{Number: 2, At: begun.Add(63000e6), Took: 1.5, Status: 403, Code: "0000", Outcome: "forbidden", Reason: "HTTP 403: the partner refuses the caller"},
-		{Number: 3, At: begun.Add(124500e6), Took: 1.5, Status: 200, Code: "0000", Outcome: "delivered", Reason: ""},
-	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if list[0].History != nil {
-		t.Error("a list shows attempts")
-	}
+	lacks(t, s.ask("GET", "/callbacks").Body.String(), "history", "a list")
+	has(t, s.ask("GET", "/callbacks/"+s.only().ID).Body.String(), `"history":[`+
+		`{"number":1,"at":"2026-11-21T03:34:57.5Z","took_seconds":1.5,"status":500,"code":"0000","outcome":"status","reason":"HTTP 500"},`+
+		`{"number":2,"at":"2026-11-21T03:35:59Z","took_seconds":1.5,"status":403,"code":"0000","outcome":"forbidden","reason":"HTTP 403: the partner refuses the caller"},`+
+		`{"number":3,"at":"2026-11-21T03:37:00.5Z","took_seconds":1.5,"status":200,"code":"0000","outcome":"delivered"}]`)
 }

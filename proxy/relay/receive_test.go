@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -25,56 +26,51 @@ const (
 // The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
-	for _, g := range []struct {
-		from, to  translate.Form
-		name      string
-		body      string
-		want      string // "" is body, byte for byte
-		passed    string
-		unrelated bool // it names no bill
-	}{
-		{from: "v2", to: "legacy", name: "a payment", body: inV2, want: strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)}, // texts keep their spelling
-		{from: "legacy", to: "v2", name: "a payment", body: inLegacy, want: strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)},
-		{from: "v2", to: "v2", name: "a payment", body: inV2, passed: "in form"},
-		{from: "legacy", to: "legacy", name: "a payment", body: inLegacy, passed: "in form"},
-		{from: "v2", to: "legacy", name: "in the partner's form already", body: " " + inLegacy + "\n", passed: "in form"},
-		{from: "legacy", to: "v2", name: "in the partner's form already", body: " " + inV2 + "\n", passed: "in form"},
-		{from: "v2", to: "v2", name: "in the other form", body: inLegacy, want: strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1)},
-		{from: "legacy", to: "legacy", name: "in the other form", body: inV2, want: strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1)},
-		{from: "v2", to: "legacy", name: "lossy", body: `{"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1}`, want: `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"}`},
-		{from: "v2", to: "legacy", name: "a number as a bill", body: `{"billId":17}`, want: `{"bill_id":"17"}`},
-		{from: "v2", to: "legacy", name: "the key alone", body: `{"apiKey":"demo-key"}`, want: `{"apikey":"demo-key"}`, unrelated: true},
-	} {
-		t.Run(fmt.Sprintf("%s to %s/%s", g.from, g.to, g.name), func(t *testing.T) {
+	// The forms of the backend and of the partner, the body, the stored one, and as what it is passed on.
+	words := strings.NewReplacer("V2", inV2, "OLD", inLegacy, "LEGACY", strings.Replace(inLegacy, "신한", `\uc2e0\ud55c`, 1), // texts keep their spelling
+		"NEW", strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1))
+	for _, row := range proxytest.RowsIn(`
+v2 | legacy | V2 | LEGACY |
+legacy | v2 | OLD | NEW |
+v2 | v2 | V2 | V2 | in form
+legacy | legacy | OLD | OLD | in form
+v2 | legacy | OLD | OLD | in form
+legacy | v2 | V2 | V2 | in form
+v2 | v2 | OLD | NEW |
+legacy | legacy | V2 | LEGACY |
+v2 | legacy | {"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1} | {"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"} |
+v2 | legacy | {"billId":17} | {"bill_id":"17"} |
+v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
+`) {
+		from, to, body, want, passed := translate.Form(row[0]), translate.Form(row[1]), words.Replace(row[2]), words.Replace(row[3]), row[4]
+		unrelated := !strings.Contains(strings.ToLower(body), "bill") // it names no bill
+		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
 			clock := newClock()
-			s := newTestRelay(t, setup{form: g.from, now: clock.now})
-			a := asked(g.to, "https://Partner.example.com:8443/paid?x=1")
+			s := newTestRelay(t, setup{form: from, now: clock.now})
+			a := asked(to, "https://Partner.example.com:8443/paid?x=1")
 			a.Bill, a.OfBill = "", false // any bill of the partner
 			path := s.bind(a)
-			w := s.post(path, g.body, "Content-Type", "text/html; charset=utf-8")
-			if w.Code != 200 || w.Body.String() != documented[g.from] || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+			w := s.post(path, body, "Content-Type", "text/html; charset=utf-8")
+			if w.Code != 200 || w.Body.String() != documented[from] || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
 				t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 			}
-			if g.want == "" {
-				g.want = g.body
-			}
 			c := s.only()
-			if string(c.Body) != g.want || c.ContentType != "application/json; charset=utf-8" {
-				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, g.want)
+			if string(c.Body) != want || c.ContentType != "application/json; charset=utf-8" {
+				t.Errorf("got %s\n%s\nwant\n%s", c.ContentType, c.Body, want)
 			}
-			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(g.to) || c.Partner != partner.Of(key) || c.State != store.Waiting ||
+			if c.Host != "partner.example.com:8443" || c.URL != a.URL || c.Form != string(to) || c.Partner != partner.Of(key) || c.State != store.Waiting ||
 				!c.Received.Equal(clock.now()) || !c.Next.Equal(clock.now()) || !regexp.MustCompile(`^cb_[0-9a-f]{32}$`).MatchString(c.ID) {
 				t.Errorf("%+v", c)
 			}
-			if (c.Bill == "") != g.unrelated || g.unrelated && !strings.HasPrefix(c.Order, "merchant ") || !g.unrelated && c.Order != string(c.Partner)+" "+c.Bill {
+			if (c.Bill == "") != unrelated || unrelated && !strings.HasPrefix(c.Order, "merchant ") || !unrelated && c.Order != string(c.Partner)+" "+c.Bill {
 				t.Errorf("bill %q order %q", c.Bill, c.Order)
 			}
 			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
-			if g.passed == "" {
+			if passed == "" {
 				s.counts("billbridge_callbacks_passed_total")
 			} else {
-				s.counts("billbridge_callbacks_passed_total", fmt.Sprintf(`{as=%q,upstream="up"} 1`, g.passed))
+				s.counts("billbridge_callbacks_passed_total", fmt.Sprintf(`{as=%q,upstream="up"} 1`, passed))
 			}
 		})
 	}
@@ -141,60 +137,44 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	}
 }
 
-// A form without a content type but with a key is a form: otherwise these payment notices would be lost.
-func TestUnlabelledForms(t *testing.T) {
-	t.Parallel()
-	const sent = "apikey=demo-key&appr_price=1004"
-	s := newTestRelay(t, setup{form: "legacy"})
-	if w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), sent, "Content-Type", ""); w.Code != 200 {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
-	if c := s.only(); string(c.Body) != sent || c.ContentType != formMedia {
-		t.Errorf("%q as %s", c.Body, c.ContentType)
-	}
-}
-
-// A form is delivered byte for byte, with its own type. Its key and bill must be those of the address, as in JSON.
+// A form is delivered byte for byte, with its own type, also if it has no type but a key. Its key and bill must be those of the
+// address, as in JSON.
 func TestFormCallbacks(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ body, reason string }{
-		{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", ""},
-		{"billId=" + bill + "&apiKey=demo%2Dkey&x=1&x=2&x=%ff", ""},
-		{"appr_state=F", ""},
-		{"apikey=stolen&bill_id=" + bill, "another_partner"},
-		{"apikey=demo-key&apiKey=stolen", "another_partner"},
-		{"apikey=demo-key&bill_id=another", "another_bill"},
-		{"billId=another", "another_bill"},
-		{"apikey=demo-key&apikey=demo-key", "ambiguous"},
-		{"apikey=demo-key&api%6bey=demo-key", "ambiguous"},
-		{"apikey=demo-key&bill_id=%ff", "ambiguous"},
-		{"apikey=%zz", "ambiguous"},
-		{"APIKEY=another&bill_id=" + bill, "ambiguous"},
-		{"apikey=demo-key;bill_id=1", "ambiguous"},
+	for reason, bodies := range map[string][]string{
+		"":                {"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", "billId=" + bill + "&apiKey=demo%2Dkey&x=1&x=2&x=%ff", "appr_state=F"},
+		"another_partner": {"apikey=stolen&bill_id=" + bill, "apikey=demo-key&apiKey=stolen"},
+		"another_bill":    {"apikey=demo-key&bill_id=another", "billId=another"},
+		"ambiguous":       {"apikey=demo-key&apikey=demo-key", "apikey=demo-key&api%6bey=demo-key", "apikey=demo-key&bill_id=%ff", "apikey=%zz", "APIKEY=another&bill_id=" + bill, "apikey=demo-key;bill_id=1"},
 	} {
-		for _, form := range forms {
-			s := newTestRelay(t, setup{form: "legacy"})
-			w := s.post(s.bind(asked(form, "https://partner.example.com/")), c.body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
-			if c.reason != "" {
-				s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[c.reason == "ambiguous"], "up", c.reason)
-				continue
-			}
-			if w.Code != 200 || w.Body.String() != documented["legacy"] {
-				t.Fatalf("%s: %d %s", c.body, w.Code, w.Body)
-			}
-			if got := s.only(); string(got.Body) != c.body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
-				t.Errorf("%s: %+v %q", c.body, got, got.Body)
-			}
-			s.counts("billbridge_callbacks_passed_total", `{as="a form",upstream="up"} 1`)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-				if body, err := io.ReadAll(r.Body); string(body) != c.body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
-					t.Errorf("%s is delivered as %s, %v, %v", c.body, body, r.Header, err)
+		for _, body := range bodies {
+			for _, form := range forms {
+				s := newTestRelay(t, setup{form: "legacy"})
+				w := s.post(s.bind(asked(form, "https://partner.example.com/")), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
+				if reason != "" {
+					s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[reason == "ambiguous"], "up", reason)
+					continue
 				}
-				return reply(200, ""), nil
-			}))
-			s.round()
+				if w.Code != 200 || w.Body.String() != documented["legacy"] {
+					t.Fatalf("%s: %d %s", body, w.Code, w.Body)
+				}
+				if got := s.only(); string(got.Body) != body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
+					t.Errorf("%s: %+v %q", body, got, got.Body)
+				}
+				s.counts("billbridge_callbacks_passed_total", `{as="a form",upstream="up"} 1`)
+				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+					if sent, err := io.ReadAll(r.Body); string(sent) != body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
+						t.Errorf("%s is delivered as %s, %v, %v", body, sent, r.Header, err)
+					}
+					return reply(200, ""), nil
+				}))
+				s.round()
+			}
 		}
 	}
+	s := newTestRelay(t, setup{form: "legacy"})
+	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), "apikey=demo-key&appr_price=1004", "Content-Type", "")
+	equal(t, s.only().ContentType, formMedia)
 }
 
 // A callback without the partner's key is accepted and counted, because its address is a secret. A config can refuse it.

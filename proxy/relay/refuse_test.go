@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -42,28 +43,34 @@ func (s *testRelay) holds(w *httptest.ResponseRecorder, form translate.Form, sta
 // caller that found an address cannot deliver the payment of another partner or bill.
 func TestCallbacksForAnotherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, body, reason string }{
-		{"another key", notice("legacy", "stolen", bill), "another_partner"},
-		{"another key alone", `{"apikey":"stolen"}`, "another_partner"},
-		{"the key of which is the hash", notice("legacy", hash(key), bill), "another_partner"},
-		{"the key in other letters", notice("legacy", "Demo-Key", bill), "another_partner"},
-		{"a number as the key", `{"apikey":1}`, "another_partner"},
-		{"another key in the other form", notice("v2", "stolen", bill), "another_partner"},
-		{"two keys", `{"apikey":"demo-key","apiKey":"stolen"}`, "another_partner"},
-		{"two keys the other way", `{"apikey":"stolen","apiKey":"demo-key"}`, "another_partner"},
-		{"another bill", notice("legacy", key, "another"), "another_bill"},
-		{"another bill alone", `{"bill_id":"another"}`, "another_bill"},
-		{"another bill in the other form", notice("v2", key, "another"), "another_bill"},
-		{"two bills", `{"bill_id":"` + bill + `","billId":"another"}`, "another_bill"},
-		{"another key and bill", notice("legacy", "stolen", "another"), "another_partner"},
+	for reason, bodies := range map[string][]string{
+		"another_partner": {
+			notice("legacy", "stolen", bill),
+			`{"apikey":"stolen"}`,
+			notice("legacy", hash(key), bill),
+			notice("legacy", "Demo-Key", bill),
+			`{"apikey":1}`,
+			notice("v2", "stolen", bill),
+			`{"apikey":"demo-key","apiKey":"stolen"}`,
+			`{"apikey":"stolen","apiKey":"demo-key"}`,
+			notice("legacy", "stolen", "another"),
+		},
+		"another_bill": {
+			notice("legacy", key, "another"),
+			`{"bill_id":"another"}`,
+			notice("v2", key, "another"),
+			`{"bill_id":"` + bill + `","billId":"another"}`,
+		},
 	} {
-		for _, form := range forms {
-			s := newTestRelay(t, setup{form: "legacy"})
-			path := s.bind(asked(form, "https://partner.example.com/"))
-			w := s.post(path, c.body)
-			s.holds(w, "legacy", 404, "up", c.reason)
-			equal(t, len(s.stored()), 0, c.name)
-			s.accept(path, notice("legacy", key, bill)) // the right one still passes
+		for _, body := range bodies {
+			for _, form := range forms {
+				s := newTestRelay(t, setup{form: "legacy"})
+				path := s.bind(asked(form, "https://partner.example.com/"))
+				w := s.post(path, body)
+				s.holds(w, "legacy", 404, "up", reason)
+				equal(t, len(s.stored()), 0, body)
+				s.accept(path, notice("legacy", key, bill)) // the right one still passes
+			}
 		}
 	}
 }
@@ -72,9 +79,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 func TestAddressOfARegistration(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	a := asked("v2", "https://partner.example.com/")
-	a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
-	path := s.bind(a)
+	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
 	for i, id := range []string{"one", "two", bill} {
 		s.accept(path, notice("legacy", key, id))
 		if got := s.stored(); len(got) != i+1 || got[i].Bill != id || got[i].Order != hash(key)+" "+id {
@@ -92,9 +97,7 @@ func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s := newTestRelay(t, setup{form: "legacy", store: url})
-		a := asked("v2", "https://partner.example.com/")
-		a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
-		path := s.bind(a)
+		path := s.bind(registration("v2", "s", "https://partner.example.com/"))
 		long := ""
 		for i := 0; len(long) < 100_000; i++ {
 			long += hash(strconv.Itoa(i)) // nothing that could be compressed
@@ -142,11 +145,13 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		path: 200, path + "?apikey=stolen&x=%zz": 200, "/any/prefix" + path: 200, "/callback/x" + path: 200, "/%2f" + path: 200,
 		path + "/": 404, strings.ToUpper(path): 404, "/callback/" + strings.ToUpper(id): 404, "/callback%2F" + id: 404, "/callback/%" + fmt.Sprintf("%02x", id[0]) + id[1:]: 404,
 		"/callback/" + id + "%2F": 404, "/callback/" + id + "%00": 404, "/callback/" + id + ";x": 404, "/callback/" + id[1:]: 404, "/callback/": 404, "/": 404, "/callback//" + id: 404,
+		"/callbacks/" + id: 404, "/xcallback/" + id: 404, "/callback/g" + id[1:]: 404, path + "0": 404, path + "/callback/": 404,
 	} {
 		answers(t, s.post(target, inLegacy), status)
+		equal(t, relay.Owns(httptest.NewRequest("POST", target, nil).URL.EscapedPath()), status == 200, target)
 	}
 	s.only()
-	s.counts(refused, `{reason="path",upstream="none"} 12`)
+	s.counts(refused, `{reason="path",upstream="none"} 17`)
 	equal(t, s.logs.String(), "")
 }
 
@@ -167,37 +172,30 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
 }
 
-func TestOtherMethods(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "post", "X"} {
-		s := newTestRelay(t, setup{})
-		w := s.send(httptest.NewRequest(method, s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inV2)))
-		if s.holds(w, "v2", 405, "none", "method"); w.Header().Get("Allow") != "POST" || len(s.stored()) != 0 {
-			t.Errorf("%s: %v", method, w.Header())
-		}
-	}
-}
-
-// The method is that of the table.
+// The method and the answer are those of the table; no other method is accepted.
 func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
 	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}")
-	s := newTestRelay(t, setup{top: fmt.Sprintf("table: {overlay: %q}", overlay)})
-	path := s.bind(asked("v2", "https://partner.example.com/"))
-	if w := s.post(path, inV2); w.Code != 405 || w.Header().Get("Allow") != "PUT" {
-		t.Errorf("POST: %d %v", w.Code, w.Header())
-	}
-	if w := s.send(httptest.NewRequest("PUT", path, strings.NewReader(inV2))); w.Code != 200 || w.Body.String() != `{"code":"OK"}` {
-		t.Errorf("PUT: %d %s", w.Code, w.Body)
-	}
-	method := ""
-	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-		method = r.Method
-		return reply(200, `{"code":"OK"}`), nil
-	}))
-	if s.round(); method != "PUT" || s.only().State != "delivered" {
-		t.Errorf("%q %+v", method, s.only())
+	for right, of := range map[string]setup{"POST": {}, "PUT": {top: fmt.Sprintf("table: {overlay: %q}", overlay)}} {
+		for method := range strings.FieldsSeq("GET HEAD DELETE OPTIONS post X POST PUT") {
+			s := newTestRelay(t, of)
+			w := s.send(httptest.NewRequest(method, s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inV2)))
+			if method != right {
+				s.holds(w, "v2", 405, "none", "method")
+				equal(t, w.Header().Get("Allow"), right)
+				equal(t, len(s.stored()), 0)
+				continue
+			}
+			code := map[string]string{"POST": "0000", "PUT": "OK"}[method]
+			answers(t, w, 200, `{"code":"`+code+`"}`)
+			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+				equal(t, r.Method, method)
+				return reply(200, `{"code":"`+code+`"}`), nil
+			}))
+			s.round()
+			equal(t, s.only().State, store.Delivered)
+		}
 	}
 }
 
@@ -247,15 +245,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			lacks(t, s.logs.String(), "xx", "the body is logged")
 		}
 	}
-	s := newTestRelay(t, setup{top: "limits: {body: 1KiB}"})
-	r := httptest.NewRequest("POST", s.bind(asked("v2", "https://partner.example.com/")), endless{})
-	s.holds(s.send(r), "v2", 413, "up", "too_large")
 }
-
-// endless is a body that never ends.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat("[", len(p))), nil }
 
 // An incomplete body is not stored.
 func TestIncompleteBodiesAreRefused(t *testing.T) {
@@ -288,60 +278,43 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 // While the store is unreachable, the upstream gets an answer that makes it try again.
 func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	t.Parallel()
-	faulty := func(t *testing.T, s *testRelay, w *httptest.ResponseRecorder, form translate.Form, upstream string) {
-		t.Helper()
-		if s.holds(w, form, 503, upstream, "store"); w.Header().Get("Retry-After") != "60" {
-			t.Errorf("%v", w.Header())
-		}
-		if got := s.logs.String(); !strings.Contains(got, `"level":"ERROR"`) || strings.Contains(got, bill) || strings.Contains(got, key) {
-			t.Error(got)
-		}
+	file := filepath.Join(t.TempDir(), "store.db")
+	nothing, closes := func(*testRelay, func()) {}, func(s *testRelay, _ func()) { _ = s.store.Close() }
+	for name, c := range map[string]struct {
+		of             setup
+		before, within func(s *testRelay, leave func())
+		form           translate.Form // of the answer, if it is that of a store that fails
+		upstream       string
+	}{
+		"closed":         {setup{form: "legacy"}, closes, nothing, "v2", "none"}, // whose form is not known
+		"closed between": {setup{form: "legacy"}, nothing, closes, "legacy", "up"},
+		"file deleted":   {setup{store: "sqlite:" + file}, nothing, func(*testRelay, func()) { _ = os.Remove(file) }, "v2", "up"},
+		"upstream gone":  {setup{}, nothing, func(_ *testRelay, leave func()) { leave() }, "", ""},
+		"upstream not in the config": {setup{}, func(s *testRelay, _ func()) {
+			s.Use(proxytest.Config(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
+		}, nothing, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestRelay(t, c.of)
+			path := s.bind(asked("v2", "https://partner.example.com/"))
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			c.before(s, leave)
+			body := io.MultiReader(strings.NewReader(inV2), during(func() { c.within(s, leave) }))
+			w := s.send(httptest.NewRequestWithContext(ctx, "POST", path, body))
+			if equal(t, w.Code == 200, false); c.upstream == "" {
+				return
+			}
+			s.holds(w, c.form, 503, c.upstream, "store")
+			for _, w := range []*httptest.ResponseRecorder{w, s.post(path, inV2)} { // and a repetition
+				equal(t, fmt.Sprint(w.Code, w.Header().Get("Retry-After")), "50360")
+			}
+			got := s.logs.String()
+			has(t, got, `"level":"ERROR"`)
+			lacks(t, got, bill)
+			lacks(t, got, key)
+		})
 	}
-	t.Run("closed", func(t *testing.T) {
-		t.Parallel()
-		s := newTestRelay(t, setup{form: "legacy"})
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		_ = s.store.Close()
-		faulty(t, s, s.post(path, inLegacy), "v2", "none") // whose form is not known
-	})
-	t.Run("closed between", func(t *testing.T) {
-		t.Parallel()
-		s := newTestRelay(t, setup{form: "legacy"})
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		body := io.MultiReader(strings.NewReader(inLegacy), during(func() { _ = s.store.Close() }))
-		faulty(t, s, s.send(httptest.NewRequest("POST", path, body)), "legacy", "up")
-	})
-	t.Run("file deleted", func(t *testing.T) {
-		t.Parallel()
-		file := filepath.Join(t.TempDir(), "store.db")
-		s := newTestRelay(t, setup{store: "sqlite:" + file})
-		path := s.bind(asked("legacy", "https://partner.example.com/"))
-		s.accept(path, inV2)
-		body := io.MultiReader(strings.NewReader(notice("v2", key, bill)), during(func() { _ = os.Remove(file) }))
-		answers(t, s.send(httptest.NewRequest("POST", path, body)), 503)
-		if w := s.post(path, inV2); w.Code != 503 || w.Header().Get("Retry-After") != "60" {
-			t.Errorf("a repetition: %d %s", w.Code, w.Body)
-		}
-	})
-	t.Run("upstream gone", func(t *testing.T) {
-		t.Parallel()
-		s := newTestRelay(t, setup{})
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		ctx, cancel := context.WithCancel(t.Context())
-		body := io.MultiReader(strings.NewReader(inV2), during(cancel))
-		if w := s.send(httptest.NewRequestWithContext(ctx, "POST", path, body)); w.Code == 200 {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-	})
-	t.Run("upstream not in the config", func(t *testing.T) {
-		t.Parallel()
-		s := newTestRelay(t, setup{})
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		s.Use(proxytest.Config(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
-		if w := s.post(path, inV2); w.Code != 503 || len(s.stored()) != 0 {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-	})
 }
 
 // during is an empty reader that calls a function when it is read.

@@ -1,9 +1,6 @@
 package relay_test
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,15 +13,13 @@ func TestCallbackInAFormThatTheTableDoesNotHave(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{})
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	if fresh, _, err := s.store.Accept(t.Context(), store.Callback{
+	fresh, _, err := s.store.Accept(t.Context(), store.Callback{
 		ID: "cb_other", Address: "a", Upstream: "up", Partner: partner.Of(key), Bill: bill, Form: "other", URL: "https://partner.example.com/paid",
 		Order: "o", Digest: [32]byte{1}, Body: []byte(`{"apprState":"F"}`), Received: at,
-	}, time.Minute); err != nil || !fresh {
-		t.Fatal(fresh, err)
-	}
-	w := httptest.NewRecorder()
-	s.operator.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/callbacks/cb_other", nil))
-	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "bill_state") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	}, time.Minute)
+	must(t, err)
+	equal(t, fresh, true)
+	w := s.asks("GET", "/callbacks/cb_other")
+	answers(t, w, 200)
+	lacks(t, w.Body.String(), "bill_state")
 }

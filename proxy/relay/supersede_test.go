@@ -129,11 +129,11 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	other := asked("v2", "https://partner.example.com/")
 	other.Bill = "OTHER"
-	s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
+	s.reports(path, "F")
 	s.accept(s.bind(other), notice("v2", key, "OTHER", `,"apprState":"F"`))
 	s.round()
 	fails = false
-	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
+	s.reports(path, "C")
 	s.round()
 	for _, query := range []string{"?dry_run=true", ""} {
 		has(t, s.ask("POST", "/callbacks/replay"+query).Body.String(), `"of":1,"left_out":1`, query)
@@ -141,6 +141,16 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 	s.round()
 	if want := []string{bill + "C", "OTHERF"}; !slices.Equal(got, want) {
 		t.Errorf("the partner has %v, want %v", got, want)
+	}
+}
+
+// supersedes accepts two states of a bill, and makes three attempts.
+func (s *testRelay) supersedes(clock *clock) {
+	s.t.Helper()
+	s.reports(s.bind(asked("v2", "https://partner.example.com/")), "F", "C")
+	for range 3 {
+		s.round()
+		clock.add(10 * time.Second)
 	}
 }
 
@@ -156,13 +166,7 @@ func TestReplayCountsItsOwnAnswers(t *testing.T) {
 		}
 		return reply(201, ""), nil
 	}))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
-	s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
-	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
-	for range 3 {
-		s.round()
-		clock.add(10 * time.Second)
-	}
+	s.supersedes(clock)
 	if w := s.ask("POST", "/callbacks/"+s.stored()[0].ID+"/replay?force=newer"); w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -186,13 +190,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		}
 		return reply(201, ""), nil
 	}))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
-	s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
-	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
-	for range 3 {
-		s.round()
-		clock.add(10 * time.Second)
-	}
+	s.supersedes(clock)
 	older := s.stored()[0].ID
 	s.counts("billbridge_callbacks_superseded_total", `{upstream="up"} 1`)
 	_, line, found := strings.Cut(s.logs.String(), "a callback was superseded")
@@ -251,9 +249,8 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m, 1m, 1m, 1m, 1m, 1m]", now: clock.now})
 			s.Carry(always(201, ""))
 			one, two := s.bind(address("one")), s.bind(address("two"))
-			s.accept(one, notice("v2", key, bill, `,"apprState":"F"`))
-			s.accept(two, notice("v2", key, bill, `,"apprState":"C"`))
-			s.accept(two, notice("v2", key, bill, `,"apprState":"C"`)) // a repetition
+			s.reports(one, "F")
+			s.reports(two, "C", "C") // a repetition
 			for range 4 {
 				s.round()
 				clock.add(2 * time.Minute)
@@ -262,7 +259,7 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 			if len(all) != 2 || all[0].State != store.Waiting || all[1].Repeats != 1 {
 				t.Errorf("%+v", all)
 			}
-			s.accept(one, notice("v2", key, bill, `,"apprState":"C"`)) // of the same merchant
+			s.reports(one, "C") // of the same merchant
 			s.Carry(always(200, documented["v2"]))
 			for range 3 {
 				s.round()
@@ -281,19 +278,18 @@ func TestCallbackOfAnotherMerchantSupersedesNone(t *testing.T) {
 // another bill by now.
 func TestLaterCallbackThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	inState := func(word string) string { return notice("v2", key, bill, `,"apprState":"`+word+`"`) }
 	s := newTestRelay(t, setup{form: "v2"})
-	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inState("C"))
-	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inState("F"))
+	s.reports(s.bind(asked("legacy", "https://partner.example.com/")), "C")
+	s.reports(s.bind(asked("legacy", "https://partner.example.com/")), "F")
 	for _, c := range s.stored() {
 		equal(t, c.State, store.Waiting, "of another address: ", c)
 	}
 	s = newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
-	s.accept(path, inState("C"))
+	s.reports(path, "C")
 	s.Carry(always(410, ""))
 	s.round()
-	s.accept(path, inState("F"))
+	s.reports(path, "F")
 	got := map[store.State]int{}
 	for _, c := range s.stored() {
 		got[c.State]++
