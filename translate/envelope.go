@@ -15,7 +15,7 @@ import (
 // form.
 type envelope struct {
 	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
-	Numeric   bool       // codes are whole numbers in JSON
+	Numeric   bool       `key:"-"` // codes are whole numbers in JSON, as that of a success
 	Flag      *yaml.Node // the field that says whether the call succeeded
 	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
 	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
@@ -61,9 +61,6 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
 			"as in error.code and error.message",
 			name.Value)
-	}
-	if f.Numeric && f.OtherCode == "" {
-		s.errorf(value, "numeric needs other_code: the number for a code that this form does not have")
 	}
 	for status, code := range s.members(f.Status, "status") {
 		n, err := strconv.Atoi(status.Value)
@@ -127,8 +124,11 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	}
 	for _, code := range codes {
 		if f.Numeric && !isWhole(code) {
-			s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
+			s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
 		}
+	}
+	if f.Numeric && f.OtherCode == "" {
+		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
 	}
 	if f.textInside && f.flag != "" && s.table.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",

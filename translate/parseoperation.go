@@ -16,12 +16,10 @@ type operationKeys struct {
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
 	Bare           int               // a form
-	StateReturns   bool
-	Status         byForm[int] `is:"200..203"` // of a success, with a body
-	Route          string      `is:"default"`
-	Result         string      `is:"list"`
-	Hash           *yaml.Node  // what is hashed
-	Request, Reply *yaml.Node  `must:"be"`
+	Status         byForm[int]       `is:"200..203"` // of a success, with a body
+	Result         string            `is:"list"`
+	Hash           *yaml.Node        // what is hashed
+	Request, Reply *yaml.Node        `must:"be"`
 }
 
 // bareForms returns a form and those that are like it.
@@ -37,8 +35,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	k := operationKeys{Bare: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
 		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -57,6 +54,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	if len(s.problems) == before {
 		s.readHash(o, k.Hash)
 	}
+	// An address that nothing was created with is notified of what may come again.
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Replaced })
 	s.checkOperation(o, name, n)
 }
 

@@ -19,8 +19,6 @@ type source struct {
 	table        *Table
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
-	file         string
-	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
@@ -31,16 +29,12 @@ type source struct {
 
 // errorf adds a problem at the position of n.
 func (s *source) errorf(n *yaml.Node, text string, args ...any) {
-	s.problems = append(s.problems, s.problem(n, text, args...))
-}
-
-func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 	n = cmp.Or(n, s.root) // a form has what it is like without a word
-	return Problem{s.fileOf(n), n.Line, n.Column, fmt.Sprintf(text, args...)}
+	s.problems = append(s.problems, Problem{s.fileOf(n), n.Line, n.Column % fileColumns, fmt.Sprintf(text, args...)})
 }
 
 // fileOf returns the name of the file that a node came from.
-func (s *source) fileOf(n *yaml.Node) string { return cmp.Or(s.overlayOf[n], s.file) }
+func (s *source) fileOf(n *yaml.Node) string { return s.table.files[n.Column/fileColumns].Name }
 
 // members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for
 // nil.
@@ -53,14 +47,11 @@ func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.
 
 // items returns the items of the list n. It is a problem if n is not a list. It returns nothing for nil.
 func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
-	switch {
-	case n == nil:
-		return nil
-	case n.Kind != yaml.SequenceNode:
-		s.errorf(n, "%s must be a list", what)
-		return nil
+	if n == nil || n.Kind == yaml.SequenceNode {
+		return cmp.Or(n, &yaml.Node{}).Content
 	}
-	return n.Content
+	s.errorf(n, "%s must be a list", what)
+	return nil
 }
 
 // A keyOfField is the key that a field of a struct has in the table, and how its value is read. The key is "" for the
@@ -80,7 +71,7 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 	}
 	var keys []keyOfField
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.IsExported() {
+		if !f.IsExported() || f.Tag.Get("key") == "-" {
 			continue
 		}
 		k := keyOfField{is: f.Tag.Get("is"), required: f.Tag.Get("must") != "", index: f.Index}
@@ -94,8 +85,8 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 }
 
 // decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
-// for the field that gets the values under the names of the forms, `must:"be"` for a required key, and `is` says what a
-// text must be: one of several words, or what func text names.
+// for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what is
+// no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v := len(s.problems), reflect.ValueOf(into).Elem()
 	keys := s.keysOf(v.Type())
@@ -157,7 +148,9 @@ func (s *source) inherit(n *yaml.Node, field reflect.Value) {
 func (s *source) read(n *yaml.Node, key, is string, into any) {
 	switch v := into.(type) {
 	case *bool:
-		*v = s.boolean(n, key)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(v) != nil {
+			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
+		}
 	case *int:
 		var low, high int
 		if _, err := fmt.Sscanf(is, "%d..%d", &low, &high); err != nil {
@@ -167,6 +160,8 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		}
 	case *string:
 		*v = s.text(n, key, is)
+	case *Effect:
+		*v = oneOf(s, n, key, Read, Write)
 	case *[]string:
 		for _, item := range s.items(n, key) {
 			*v = append(*v, s.text(item, key, is))
@@ -179,36 +174,36 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		for name, each := range s.members(n, key) {
 			(*v)[s.text(name, key, is)] = s.str(each, key)
 		}
-	case *Effect:
-		*v = oneOf(s, n, key, Read, Write)
-	case *Meaning:
-		*v = oneOf(s, n, key, allMeanings...)
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		if *v = (constant{null, nullText, "null"}); n.Tag != nullTag || is == "" {
+		const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+		switch {
+		case is != "" && n.Tag == nullTag:
+			*v = constant{null, nullText, "null"}
+		case is != "" && (n.Value == missingWord || n.Value == otherWord) && n.Style&quoted == 0:
+			*v = constant{json: n.Value}
+		default:
 			*v = s.constant(n)
 		}
-	case *pairs:
-		*v = s.readPairs(n)
+	case *pairs: // func readValues reads them
 	case **yaml.Node:
 		*v = n
 	default: // a value for each form, or one text for all
 		byForm := s.ofForms(reflect.ValueOf(into).Elem())
-		isText := byForm.Index(0).Kind() == reflect.String
-		if n.Kind != yaml.MappingNode && isText {
+		if n.Kind == yaml.ScalarNode && byForm.Index(0).Kind() == reflect.String {
 			for f := range s.table.forms {
 				s.read(n, key, is, byForm.Index(f).Addr().Interface())
 			}
 			return
 		}
-		if !isText && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
-		}
 		for name, each := range s.members(n, key) {
 			if f := s.form(name, key); f >= 0 {
 				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
 			}
+		}
+		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for a form", key)
 		}
 	}
 }
@@ -231,19 +226,11 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 
 // str returns the text of a scalar. It is a problem if n is empty or not a scalar.
 func (s *source) str(n *yaml.Node, what string) string {
-	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
+	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == nullTag {
 		s.errorf(n, "%s must be text, but is %s", what, show(n))
 		return ""
 	}
 	return n.Value
-}
-
-func (s *source) boolean(n *yaml.Node, what string) bool {
-	var v bool
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
-		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-	}
-	return v
 }
 
 // oneOf returns the text of a scalar that must be one of the allowed values.
@@ -251,18 +238,18 @@ func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
 	}
-	var words []string
-	for _, word := range allowed {
-		words = append(words, string(word))
-	}
-	s.errorf(n, "%s must be %s, but is %s", what, strings.Join(words, " or "), show(n))
+	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", " or ")
+	s.errorf(n, "%s must be %s, but is %s", what, words, show(n))
 	return ""
 }
+
+// The words of pairs that stand for no value of their own. In quotes they are texts as any other.
+const missingWord, otherWord = "missing", "other"
 
 // constant returns a scalar of the table: a whole number, true or false, or text.
 func (s *source) constant(n *yaml.Node) constant {
 	switch {
-	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+	case n.Kind != yaml.ScalarNode || n.Tag == nullTag:
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
 	case strings.HasPrefix(n.Value, "${"):
 		s.errorf(n, "a table has no ${env:NAME} and no ${file:PATH}: %q would be the value itself", n.Value)
@@ -291,11 +278,43 @@ func (s *source) form(n *yaml.Node, what string) int {
 func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 	var all []string
 	for _, k := range known {
-		if k.key != "" {
-			all = append(all, k.key)
-		} else {
-			all = append(all, s.forms...)
+		all = append(all, k.key)
+	}
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, append(all, s.forms...)))
+}
+
+// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
+// in JSON paths: the gateway uses the names of an envelope in them.
+func (s *source) fieldPath(n *yaml.Node, is string) string {
+	path := s.str(n, is)
+	names := []string{path}
+	switch {
+	case path == "":
+		return ""
+	case is != "a field name":
+		names = segments(path)
+	}
+	for _, name := range names {
+		switch {
+		case otherCharacter.MatchString(name):
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
+		case strings.Trim(name, "0123456789") == "":
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, all))
+	return path
+}
+
+// otherCharacter finds a character that a name of a field cannot have, such as one that is not UTF-8.
+var otherCharacter = regexp.MustCompile(`[^\pL\pM0-9_$-]`)
+
+// suggest is DidYouMean with a limit: a table with many mistakes and many names has suggestions for the first mistakes
+// only.
+func (s *source) suggest(name string, known []string) string {
+	if s.compared += len(known); s.compared > 300_000 {
+		return ""
+	}
+	return DidYouMean(name, known)
 }

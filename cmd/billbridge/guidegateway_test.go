@@ -143,7 +143,7 @@ func guideOverlays(t *testing.T) map[string]string {
 	return map[string]string{
 		"no pairs": "{}\n", "pairs": pairs,
 		"pairs, else null":    pairs + "        otherwise: drop\n",
-		"no pairs, else null": "operations: {bill.read: {reply: {apprPayType: {otherwise: drop}}}}\n",
+		"no pairs, else null": "operations: {bill.read: {reply: {apprPayType: {values: [{v2: null, legacy: other}]}}}}\n",
 	}
 }
 
