@@ -95,7 +95,7 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 	}
 	s.checkForms(o, m, r)
 	if len(s.problems) == before {
-		s.checkRules(standing{r, m, what == eachKey, o})
+		s.checkRules(o, m, r, what == eachKey)
 	}
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code

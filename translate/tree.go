@@ -269,23 +269,13 @@ func lent(row *yaml.Node, from, to level) *yaml.Node {
 	if row.Kind != yaml.MappingNode || to == requestLevel {
 		return row
 	}
-	if required := child(row, "required"); required != nil && required.Value == "true" {
+	fill, required := child(row, "fill"), child(row, "required")
+	if row = without(row, "check", "code"); required != nil && required.Value == "true" {
 		row = without(row, "required")
 	}
-	row = without(row, "check", "code")
 	if from == replyLevel {
-		fill := child(row, "fill")
 		if row = without(row, "role", "means", "no_value_while", "fill"); fill != nil && child(row, "lost") == nil {
 			row.Content = append(row.Content, scalar("lost", fill), scalar("drop", fill))
-		}
-	}
-	for i, value := range row.Content {
-		if i%2 > 0 && row.Content[i-1].Value == "each" && value.Kind == yaml.MappingNode {
-			items := mappingAt(value)
-			for name, item := range Members(value) {
-				items.Content = append(items.Content, name, lent(item, from, to))
-			}
-			row.Content[i] = items
 		}
 	}
 	return row
@@ -350,18 +340,27 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 	was, others := allRows(before), len(s.changes)
 	for message, rows := range Members(allRows(after)) {
 		old := child(was, message.Value)
-		for name, row := range Members(rows) {
-			if was := child(old, name.Value); !sameNode(was, row) {
-				s.recordChange(over, message.Value, name.Value, was, row)
-				if was == nil {
-					s.changes[len(s.changes)-1].Like = DidYouMean(name.Value, names(old))
-				}
+		for key := range Members(rowsLevel.merge(rows, cmp.Or(old, rows, over))) {
+			name := key.Value
+			b, a := child(old, name), child(rows, name)
+			if sameNode(b, a) {
+				continue
 			}
-		}
-		for name, row := range Members(old) {
-			if child(rows, name.Value) == nil {
-				s.recordChange(over, message.Value, name.Value, row, nil)
+			c := RowChange{File: s.fileOf(over), Message: message.Value, Lost: lostKeys(b, a)}
+			c.Line = lineOf(a, func(n *yaml.Node) bool { return s.fileOf(n) == c.File })
+			operation, _, _ := strings.Cut(c.Message, " ")
+			for _, text := range []string{name, operation} { // it was removed, has lost a key, or is used by what is new
+				c.Line = cmp.Or(c.Line, lineOf(over, func(n *yaml.Node) bool { return n.Value == text }))
 			}
+			if a != nil {
+				c.After = name + ": " + showRow(a)
+			}
+			if b != nil {
+				c.Before = name + ": " + showRow(b)
+			} else {
+				c.Like = DidYouMean(name, names(old))
+			}
+			s.changes = append(s.changes, c)
 		}
 	}
 	slices.SortStableFunc(s.changes[others:], func(a, b RowChange) int { return a.Line - b.Line })
@@ -374,41 +373,26 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 	}
 }
 
-func (s *source) recordChange(over *yaml.Node, message, name string, before, after *yaml.Node) {
-	c := RowChange{File: s.fileOf(over), Message: message}
-	isOver := func(n *yaml.Node) bool { return s.fileOf(n) == c.File }
-	operation, _, _ := strings.Cut(message, " ")
-	c.Line = lineOf(after, isOver)
-	for _, text := range []string{name, operation} { // it was removed, has lost a key, or is used by what is new
-		c.Line = cmp.Or(c.Line, lineOf(over, func(n *yaml.Node) bool { return n.Value == text }))
-	}
-	if after != nil {
-		c.After = name + ": " + showRow(after)
-	}
-	if before != nil {
-		c.Before = name + ": " + showRow(before)
-	}
+// lostKeys returns the safety keys of a row that it has lost, and the values with a meaning that have lost it.
+func lostKeys(before, after *yaml.Node) (lost []string) {
 	for _, key := range safetyKeys {
 		was, is := child(before, key), child(after, key)
-		if was != nil && (is == nil || (key == "role" || key == "same") && !sameNode(was, is)) {
-			c.Lost = append(c.Lost, key)
+		if was != nil && was.Value != "false" && (is == nil || (key == "role" || key == "same") && !sameNode(was, is)) {
+			lost = append(lost, key)
 		}
 	}
 	for value, means := range Members(child(before, "means")) {
 		if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
-			c.Lost = append(c.Lost, "means of "+value.Value)
+			lost = append(lost, "means of "+value.Value)
 		}
 	}
-	s.changes = append(s.changes, c)
+	return lost
 }
 
 // lineOf returns the line of the first node in a tree for which is returns true; 0 for none.
 func lineOf(n *yaml.Node, is func(*yaml.Node) bool) (line int) {
-	switch {
-	case n == nil:
-		return 0
-	case is(n):
-		return n.Line
+	if n == nil || is(n) {
+		return cmp.Or(n, &yaml.Node{}).Line
 	}
 	for _, child := range n.Content {
 		line = cmp.Or(line, lineOf(child, is))

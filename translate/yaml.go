@@ -185,7 +185,7 @@ func scalar(text string, at *yaml.Node) *yaml.Node {
 
 // sameNode reports whether two nodes have the same content.
 func sameNode(a, b *yaml.Node) bool {
-	return a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value &&
+	return a == b || a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value &&
 		slices.EqualFunc(a.Content, b.Content, sameNode)
 }
 
