@@ -90,7 +90,7 @@ func (s *source) readFlag(f *form) {
 	}
 	for name, values := range s.members(f.Flag, "flag") {
 		if f.flag = s.text(name, "flag", "a field name"); len(s.items(values, "flag")) == 2 {
-			f.flagIs = [2]constant{s.constant(values.Content[1]), s.constant(values.Content[0])}
+			f.flagIs = [2]constant{s.constant(values.Content[1], false), s.constant(values.Content[0], false)}
 		}
 	}
 	if len(f.Flag.Content) != 2 || f.flagIs[0] == f.flagIs[1] || len(f.Flag.Content[1].Content) != 2 {

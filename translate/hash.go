@@ -3,6 +3,7 @@ package translate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 	}
 	for name, of := range s.members(n, "hash") {
 		var parts []string
-		s.read(of, "hash", "", &parts)
+		s.read(of, "hash", "", reflect.ValueOf(&parts).Elem())
 		o.hash = &operationHash{in: find(name, name.Value, false)}
 		for i, part := range parts {
 			part, optional := strings.CutSuffix(part, "?")

@@ -11,17 +11,21 @@ import (
 // readTable reads the tree into the table.
 func (s *source) readTable() {
 	t := s.table
-	t.bounds = "upstream"
 	var keys struct {
-		Forms, Roles, Codes, Operations             *yaml.Node `must:"be"`
-		Failures, Nouns, Unknown, Fields, Callbacks *yaml.Node
-		Bounds                                      string `is:"upstream|enforce"`
+		Forms, Roles, Codes, Operations    *yaml.Node `must:"be"`
+		Failures, Nouns, Fields, Callbacks *yaml.Node
+		Bounds                             string `is:"upstream|enforce"`
+		Unknown                            struct {
+			Request string `is:"drop|pass|refuse"`
+			Reply   string `is:"drop|pass"`
+		}
 	}
-	keys.Bounds = t.bounds
 	if !s.decode(s.root, "a table", &keys) {
 		return
 	}
 	t.bounds = keys.Bounds
+	onReply := cmp.Or(keys.Unknown.Reply, "drop")
+	t.unknown = map[Message]string{Request: cmp.Or(keys.Unknown.Request, "refuse"), Reply: onReply, callbackMessage: onReply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -43,21 +47,17 @@ func (s *source) readTable() {
 	s.forms = names(keys.Forms) // an overlay may have removed one
 	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
 	for language, words := range s.members(keys.Nouns, "nouns") {
+		oneOf(s, language, "nouns", "ko", "en")
 		var pair []string
-		if s.read(words, "nouns", "", &pair); len(pair) != 2 {
-			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
-			continue
+		for _, word := range s.items(words, "nouns") {
+			pair = append(pair, s.str(word, "nouns"))
 		}
-		t.nouns[oneOf(s, language, "nouns", "ko", "en")] = pair
+		if t.nouns[language.Value] = pair; len(pair) != 2 {
+			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
+		}
 	}
 	s.readCodes(keys.Codes)
 	s.readOwn(keys.Failures, keys.Codes)
-	unknown := struct {
-		Request string `is:"drop|pass|refuse"`
-		Reply   string `is:"drop|pass"`
-	}{"refuse", "drop"}
-	s.decode(keys.Unknown, "unknown", &unknown)
-	t.unknown = map[Message]string{Request: unknown.Request, Reply: unknown.Reply, callbackMessage: unknown.Reply}
 	for f := range t.forms {
 		if len(s.problems) == 0 {
 			s.checkEnvelopeCodes(f, keys.Forms)
@@ -134,7 +134,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 		Text  constant
 	}
 	if n != nil && n.Kind == yaml.ScalarNode {
-		keys.Codes = slices.Repeat(byForm[constant]{s.constant(n)}, len(t.forms))
+		keys.Codes = slices.Repeat(byForm[constant]{s.constant(n, false)}, len(t.forms))
 	} else if s.decode(n, "success", &keys); n == nil {
 		keys.Codes = make(byForm[constant], len(t.forms))
 	}

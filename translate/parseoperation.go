@@ -12,10 +12,10 @@ import (
 // operationKeys are the keys of an operation.
 type operationKeys struct {
 	Paths          byForm[string]    `by:"form"`
-	Effect         Effect            `must:"be"`
+	Effect         Effect            `is:"read|write" must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	Bare           int               // a form
+	Bare           string            `is:"a form"`
 	Status         byForm[int]       `is:"200..203"` // of a success, with a body
 	Result         string            `is:"list"`
 	Hash           *yaml.Node        // what is hashed
@@ -32,10 +32,10 @@ func (s *source) bareForms(bare int) byForm[bool] {
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{Bare: -1}
+	var k operationKeys
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, bare: s.bareForms(s.table.formIndex(Form(k.Bare))), sets: k.Sets, status: k.Status,
 		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)

@@ -153,7 +153,7 @@ func (s *source) readFill(r *row) {
 	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
 		r.echoed = r.Fill.Value[1:]
 	default:
-		r.always = s.constant(r.Fill)
+		r.always = s.constant(r.Fill, false)
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *source) readCheck(r *row) {
 		return
 	}
 	if n.Kind == yaml.SequenceNode {
-		s.read(n, "check", "", &r.oneOf)
+		s.read(n, "check", "", reflect.ValueOf(&r.oneOf).Elem())
 		return
 	}
 	right := n.Kind == yaml.ScalarNode

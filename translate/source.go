@@ -107,7 +107,7 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 				continue
 			}
 		}
-		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
+		s.read(value, key.Value, keys[at].is, field)
 	}
 	for _, k := range keys {
 		if field := v.FieldByIndex(k.index); strings.HasPrefix(field.Type().Name(), "byForm") {
@@ -144,29 +144,24 @@ func (s *source) inherit(n *yaml.Node, field reflect.Value) {
 	}
 }
 
-// read reads the value of a key.
-func (s *source) read(n *yaml.Node, key, is string, into any) {
-	switch v := into.(type) {
+// read reads the value of a key into a field.
+func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
+	switch v := into.Addr().Interface().(type) {
 	case *bool:
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(v) != nil {
 			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
 		}
 	case *int:
 		var low, high int
-		if _, err := fmt.Sscanf(is, "%d..%d", &low, &high); err != nil {
-			*v = s.form(n, key)
-		} else if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
+		fmt.Sscanf(is, "%d..%d", &low, &high)
+		if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
 			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
 		}
-	case *string:
-		*v = s.text(n, key, is)
-	case *Effect:
-		*v = oneOf(s, n, key, Read, Write)
 	case *[]string:
 		for _, item := range s.items(n, key) {
 			*v = append(*v, s.text(item, key, is))
 		}
-		if len(*v) == 0 && n.Kind == yaml.SequenceNode {
+		if n.Kind == yaml.SequenceNode && len(*v) == 0 {
 			s.errorf(n, "%s needs at least one value", key)
 		}
 	case *map[string]string:
@@ -177,29 +172,32 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
-		switch {
-		case is != "" && n.Tag == nullTag:
-			*v = constant{null, nullText, "null"}
-		case is != "" && (n.Value == missingWord || n.Value == otherWord) && n.Style&quoted == 0:
-			*v = constant{json: n.Value}
-		default:
-			*v = s.constant(n)
-		}
+		*v = s.constant(n, is != "")
 	case *pairs: // func readValues reads them
 	case **yaml.Node:
 		*v = n
-	default: // a value for each form, or one text for all
-		byForm := s.ofForms(reflect.ValueOf(into).Elem())
-		if n.Kind == yaml.ScalarNode && byForm.Index(0).Kind() == reflect.String {
-			for f := range s.table.forms {
-				s.read(n, key, is, byForm.Index(f).Addr().Interface())
-			}
+	default:
+		switch into.Kind() {
+		case reflect.String:
+			into.SetString(s.text(n, key, is))
+			return
+		case reflect.Struct:
+			s.decode(n, key, v)
 			return
 		}
-		for name, each := range s.members(n, key) {
-			if f := s.form(name, key); f >= 0 {
-				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
+		// A value for each form, or one text for all.
+		list := s.ofForms(into)
+		isForAll := n.Kind == yaml.ScalarNode && list.Index(0).Kind() == reflect.String
+		for f, form := range s.table.forms {
+			if isForAll {
+				s.read(n, key, is, list.Index(f))
+			} else if each := child(n, string(form.name)); each != nil {
+				s.read(each, key+"."+string(form.name), is, list.Index(f))
+			}
+		}
+		if !isForAll {
+			for name := range s.members(n, key) {
+				s.form(name, key)
 			}
 		}
 		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
@@ -220,6 +218,9 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
+	case "a form":
+		s.form(n, key)
+		return n.Value
 	}
 	return oneOf(s, n, key, strings.Split(is, "|")...)
 }
@@ -246,9 +247,14 @@ func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 // The words of pairs that stand for no value of their own. In quotes they are texts as any other.
 const missingWord, otherWord = "missing", "other"
 
-// constant returns a scalar of the table: a whole number, true or false, or text.
-func (s *source) constant(n *yaml.Node) constant {
+// constant returns a scalar of the table: a whole number, true or false, or text, and in a pair also null or a word.
+func (s *source) constant(n *yaml.Node, inPair bool) constant {
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
+	case inPair && n.Tag == nullTag:
+		return constant{null, nullText, "null"}
+	case inPair && (n.Value == missingWord || n.Value == otherWord) && n.Style&quoted == 0:
+		return constant{json: n.Value}
 	case n.Kind != yaml.ScalarNode || n.Tag == nullTag:
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
 	case strings.HasPrefix(n.Value, "${"):
