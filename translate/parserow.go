@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,8 +85,12 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 	}
 	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
 	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }))
+	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
+		r.echoed = path
+	} else {
+		r.always = r.Fill
+	}
 	s.readAs(r)
-	s.readFill(r)
 	s.readCheck(r)
 	s.readValues(r)
 	if r.loss = r.Lost; r.Lost != "" && r.Lost != "drop" {
@@ -101,7 +106,6 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		r.malformed = r.Code
 	}
 	if len(s.problems) == before {
-		s.checkMeans(m, r)
 		s.checkLaws(r)
 	}
 	s.readItems(o, m, r)
@@ -111,54 +115,39 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 // eachKey is the key of the rows of an item.
 const eachKey = "each"
 
-// readAs reads how the forms write a value: digits, decimal, or a word or a pattern for each form.
+// readAs reads how the forms write a value: all with the same digits or decimals, or each as a number, text or zeros, or
+// with a pattern.
 func (s *source) readAs(r *row) {
-	if r.As == nil || r.As.Kind != yaml.MappingNode {
-		if r.As != nil {
-			r.as = oneOf(s, r.As, "as", "digits", "decimal")
-		}
-		r.digits = r.as == "digits"
-		return
-	}
-	for f, word := range s.members(r.As, "as") {
-		form, is := s.form(f, "as"), s.str(word, "as")
+	kinds := map[string]bool{}
+	for f, is := range r.As {
+		kind := "pattern"
 		switch {
-		case form < 0 || is == "":
+		case is == "" || is == "digits" || is == "decimal":
+			r.as, kind = is, is
 		case is == "number":
-			r.numbers[form] = number
+			r.as, kind, r.numbers[f] = "digits", "by form", number
 		case is == "text" || strings.Trim(is, "0") == "":
-			if r.numbers[form] = text; is != "text" {
-				r.width[form] = len(is)
+			if r.as, kind, r.numbers[f] = "digits", "by form", text; is != "text" {
+				r.width[f] = len(is)
 			}
 		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
-			r.pattern[form] = is
+			r.pattern[f] = is
+		default:
+			kind = ""
 		}
+		kinds[kind] = true
 	}
-	for _, list := range []any{r.numbers, r.width, r.pattern} {
-		s.inherit(r.As, reflect.ValueOf(list))
-	}
-	if r.digits = !slices.Contains(r.numbers, absent); r.digits {
-		r.as = "digits"
-	}
-	if r.digits == !slices.Contains(r.pattern, "") {
-		s.errorf(r.As, "as: write for each form a text with places of digits (%s), or for each number, text or zeros (a text "+
-			"with leading zeros)", digitPlaces)
+	at := child(r.node, "as")
+	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1) {
+		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each number, text "+
+			"or zeros (a text with leading zeros)", digitPlaces)
 	}
 }
 
-// readFill reads a constant, or a path of the request after $.
-func (s *source) readFill(r *row) {
-	switch {
-	case r.Fill == nil:
-	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
-		r.echoed = r.Fill.Value[1:]
-	default:
-		r.always = s.constant(r.Fill, false)
-	}
-}
+// checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
+var checkExpression = regexp.MustCompile(`^(?:([1-9]\d*)?\.\.([1-9]\d*)?|([1-9]\d*) digits)$`)
 
-// readCheck reads the bounds of a value of a request: a range of characters, or of numbers; a number of digits; or all
-// values.
+// readCheck reads the bounds of a value of a request, or all values.
 func (s *source) readCheck(r *row) {
 	n := r.Check
 	if n == nil {
@@ -168,19 +157,15 @@ func (s *source) readCheck(r *row) {
 		s.read(n, "check", "", reflect.ValueOf(&r.oneOf).Elem())
 		return
 	}
-	right := n.Kind == yaml.ScalarNode
-	bound := func(text string) int {
-		i, err := strconv.Atoi(text)
-		right = right && (text == "" || err == nil && i > 0)
-		return i
+	found, isRight := checkExpression.FindStringSubmatch(n.Value), true
+	for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
+		if found != nil && found[i+1] != "" {
+			var err error
+			*into, err = strconv.Atoi(found[i+1])
+			isRight = isRight && err == nil
+		}
 	}
-	low, high, isRange := strings.Cut(n.Value, "..")
-	if count, isCount := strings.CutSuffix(n.Value, " digits"); isCount {
-		r.exactDigits, isRange, low, high = bound(count), true, "", count
-	} else {
-		r.min, r.max = bound(low), bound(high)
-	}
-	if !right || !isRange || low+high == "" || r.max > 0 && r.min > r.max {
+	if !isRight || r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
 		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
 	}
 }
@@ -193,7 +178,7 @@ func (s *source) checkEcho(o *Operation, r *row) {
 	case i >= 0:
 		r.asked = o.rows[Request][i]
 	case r.echoed != "":
-		s.errorf(r.Fill, "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[form],
+		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[form],
 			didYouMeanRow(r.echoed, o.rows[Request]))
 	}
 }
@@ -239,7 +224,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 			return
 		case path != "" && o.paths[f] == "" && o.paths[s.table.base(f)] == "":
 			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
-		case path == "" && o.paths[f] != "" && r.Fill == nil && r.Lost == "":
+		case path == "" && o.paths[f] != "" && r.Fill.kind == absent && r.Lost == "":
 			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[f].name)
 		case path == "" && o.bare[f] && m == Reply && r.Role.Same == "must": // it would show a success
 			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
@@ -247,72 +232,50 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 	}
 }
 
-// checkMeans checks that each value with a meaning has it in each form, and no value of a pair has none.
-func (s *source) checkMeans(m Message, r *row) {
-	if len(r.Means) == 0 && m == Reply && r.Role.means != nil {
-		// Without it no state would say anything, and a reply without an envelope would never be a success.
-		s.errorf(child(r.node, "role"), "role: %s needs means: write what each value means, as in means: {VALUE: %s}",
-			r.Role.name, r.Role.means[0])
-	}
-	if r.Means == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Means)) {
-		meaning := r.Means[name]
-		if !slices.Contains(r.Role.means, meaning) {
-			s.errorf(child(child(r.node, "means"), name), "means: role: %s has no meaning %q%s", r.Role.name, meaning,
-				DidYouMean(meaning, r.Role.means))
-			return
-		}
-		for f, form := range s.table.forms[1:] {
-			f++
-			word := string(appendString(nil, name))
-			written, fits := s.table.mappings([]*row{r}, 0, f)[0].append(nil, value{raw: word, kind: text}, false)
-			is := r.meaning(valueOf(gjson.ParseBytes(written)), f)
-			if !fits {
-				is = ""
-			}
-			if is != meaning {
-				s.errorf(child(r.node, "values"), "values: %s means %s, but %s in %s: it needs a pair of its own", word, meaning,
-					cmp.Or(is, "nothing"), form.name)
-				return
-			}
-		}
-	}
-	for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
-		for f, c := range p.Values {
-			if c.kind != null && c.text != "" && r.meaning(value{raw: c.json, kind: c.kind}, f) == "" {
-				s.errorf(child(r.node, "values"), "values: %s of %s has no meaning: add one of text to means", c.json, s.forms[f])
-				return
-			}
-		}
-	}
-}
-
-// checkLaws checks that what is written by a row comes back as it was: a text with the digits of its pattern, and a value
-// without a pair, also if it would become one of a pair.
+// checkLaws checks that what a row writes comes back as it was: a text with the digits of its pattern, and a value without a
+// pair, also if it would become one of a pair. Each value with a meaning has it in each form, and no value of a pair has none.
 func (s *source) checkLaws(r *row) {
-	for from := range r.Path {
-		for to := range r.Path {
-			there, back := s.table.mappings([]*row{r}, from, to)[0], s.table.mappings([]*row{r}, to, from)[0]
-			var samples []string
+	at, t := cmp.Or(child(r.node, "values"), child(r.node, "as")), s.table
+	for value, means := range Members(child(r.node, "means")) {
+		if !slices.Contains(r.Role.means, means.Value) {
+			s.errorf(value, "means: role: %s has no meaning %q%s", r.Role.name, means.Value, DidYouMean(means.Value, r.Role.means))
+		}
+	}
+	valueIn := func(json []byte) value { return valueOf(gjson.ParseBytes(json)) }
+	for from, form := range t.forms {
+		for to := range t.forms {
+			there, back := t.mappings([]*row{r}, from, to)[0], t.mappings([]*row{r}, to, from)[0]
+			var samples [][]byte
 			if r.pattern[from] != "" {
-				samples = append(samples, string(appendString(nil, newPattern(r.pattern[from], "").sample())))
+				samples = append(samples, appendString(nil, newPattern(r.pattern[from], "").sample()))
 			}
 			for _, p := range r.Values.list {
 				c := p.Values[to]
-				sample, fits := back.convert.write(nil, value{raw: c.json, kind: c.kind}, false)
-				if _, paired := r.Values.find(from, to, valueOf(gjson.ParseBytes(sample)).text()); fits && !paired && c.kind != null {
-					samples = append(samples, string(sample))
+				sample, fits := back.convert.write(nil, valueIn([]byte(c.json)), false)
+				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
+					samples = append(samples, sample)
 				}
 			}
 			for _, sample := range samples {
-				written, fits := there.append(nil, valueOf(gjson.Parse(sample)), false)
-				if again, _ := back.append(nil, valueOf(gjson.ParseBytes(written)), false); fits && string(again) != sample {
-					key := map[bool]string{true: "values", false: "as"}[r.hasPairs()]
-					s.errorf(child(r.node, key), "%s: %s of %s comes back as %s", key, sample, s.forms[from], again)
+				written, fits := there.append(nil, valueIn(sample), false)
+				if again, _ := back.append(nil, valueIn(written), false); fits && string(again) != string(sample) {
+					s.errorf(at, "%s: %s of %s comes back as %s", r.id, sample, form.name, again)
 					return
 				}
+			}
+		}
+		for _, word := range slices.Sorted(maps.Keys(r.Means)) {
+			written, fits := t.mappings([]*row{r}, 0, from)[0].append(nil, valueIn(appendString(nil, word)), false)
+			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
+				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
+				return
+			}
+		}
+		for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
+			c := p.Values[from]
+			if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), from) == "" {
+				s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, form.name)
+				return
 			}
 		}
 	}

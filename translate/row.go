@@ -15,7 +15,7 @@ type row struct {
 	Role         *role             // noRole for none
 	NoValueWhile []string          // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
-	Fill         *yaml.Node        // what the form that has the field gets from the other one
+	Fill         constant          // what the form that has the field gets from the other one
 	Lost         string            // what becomes of the field in the other form
 	Required     bool              // a request must have it
 	Code         string            `is:"a code"` // of the refusal of a value out of bounds
@@ -28,8 +28,8 @@ type row struct {
 	node   *yaml.Node
 	source Row
 
-	always   constant // from Fill: for the form that has the field, if the message comes from the other form
-	echoed   string   // from Fill: the name of the row of the request
+	always   constant // Fill, but for a path: for the form that has the field, if the message comes from the other form
+	echoed   string   // from Fill, a path: the name of the row of the request
 	asked    *row     // that row
 	loss     string   // from Lost: "drop" or "refuse"
 	lossCode string
@@ -50,10 +50,10 @@ type row struct {
 
 // A content is what values a row can have: those of each item, if it is a list of values.
 type content struct {
-	As     *yaml.Node  // digits, decimal, or what each form writes
-	Shift  byForm[int] `is:"1..18"` // in the form that has one, the number is greater by this power of ten
-	Values pairs       // values that differ
-	Check  *yaml.Node  // the bounds of a value of a request
+	As     byForm[string] // digits, decimal, or what each form writes
+	Shift  byForm[int]    `is:"1..18"` // in the form that has one, the number is greater by this power of ten
+	Values pairs          // values that differ
+	Check  *yaml.Node     // the bounds of a value of a request
 
 	// From Values.
 	Empty     constant         `key:"-"` // the number that the form with text writes as ""

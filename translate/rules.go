@@ -18,6 +18,7 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		"count":    {"check", "a number of digits", r.exactDigits > 0},
 		"decimal":  {"as", "as: decimal", r.as == "decimal"},
 		"echo":     {"fill", "a value of the request", r.echoed != ""},
+		"moves":    {"role", "a role with moves", r.Role.means != nil && len(r.Means) == 0},
 		"must":     {"required", "required: true", r.Required},
 		"other":    {"values", "other", r.Otherwise != ""},
 		"pattern":  {"as", "a pattern", r.pattern[0] != ""},
@@ -35,6 +36,7 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 	}{
 		{"in a request", m == Request, "means no_value_while other echo"},
 		{"in a reply", m == Reply, "check code must constant refuse"},
+		{"in a reply without means, such as means: {VALUE: MEANING}", m == Reply, "moves"},
 		{"in a callback", m == callbackMessage, "no_value_while check code must echo refuse"},
 		{"in an item of a list", inList, "means no_value_while single"},
 		{"beside each", isList, "role means no_value_while fill"},

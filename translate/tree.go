@@ -26,16 +26,15 @@ func load(t *Table) (*source, Problems) {
 			return nil, err.(Problems)
 		}
 		ofFile(over, i)
-		for _, form := range names(child(over, "forms")) {
-			if !slices.Contains(s.forms, form) {
-				s.forms = append(s.forms, form)
-			}
-		}
-		s.spellOut(over, tableLevel)
 		s.members(over, "a table")
-		for _, section := range sections(over) {
-			s.check(section, s.root, tableLevel, i == 0)
-			s.root = tableLevel.merge(s.root, section)
+		order := []string{"forms", "shared", "operations", "callbacks"} // in which they refer to each other
+		for _, name := range append(order, names(without(over, order...))...) {
+			if key, value := find(over, name); key != nil {
+				section := mappingAt(key, key, value)
+				s.check(section, s.root, tableLevel, i == 0)
+				s.root = tableLevel.merge(s.root, section)
+				s.forms = names(child(s.root, "forms"))
+			}
 		}
 		if len(s.problems) > 0 {
 			return s, s.problems.Sorted()
@@ -68,18 +67,6 @@ func ofFile(n *yaml.Node, file int) {
 	for _, child := range n.Content {
 		ofFile(child, file)
 	}
-}
-
-// sections returns a mapping for each section of a file, in the order in which they refer to each other.
-func sections(root *yaml.Node) (list []*yaml.Node) {
-	order := []string{"callbacks", "operations", "shared", "forms"} // from the last
-	for key, value := range Members(root) {
-		list = append(list, mappingAt(key, key, value))
-	}
-	slices.SortStableFunc(list, func(a, b *yaml.Node) int {
-		return slices.Index(order, b.Content[0].Value) - slices.Index(order, a.Content[0].Value)
-	})
-	return list
 }
 
 // useKey is the key of a message that names shared rows.
@@ -166,8 +153,8 @@ func (l level) merge(base, over *yaml.Node) *yaml.Node {
 	return &merged
 }
 
-// check reports what does not fit in a tree that is laid over another, and takes the + from its names. In what is new all
-// names are new.
+// check reports what does not fit in a tree that is laid over another, takes the + from its names, and writes rows that are
+// plain text as mappings, so that all merge alike. In what is new all names are new.
 func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 	if over.Kind != yaml.MappingNode || l == valueLevel {
 		return
@@ -192,6 +179,12 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 			key.Value, key.Tag = name, "!!str"
 		}
 		name = key.Value
+		isText := value.Kind == yaml.ScalarNode && value.Tag != nullTag && len(s.forms) > 1
+		if below == rowLevel && isText && !slices.Contains(s.forms, name) {
+			text := *value
+			*value = *mappingAt(value, scalar(s.forms[1], value), &text)
+			value.Style = yaml.FlowStyle
+		}
 		old := there[name]
 		known := old != nil && old.Tag != nullTag
 		hint := func() string { return s.suggest(name, slices.Collect(maps.Keys(there))) }
@@ -253,6 +246,9 @@ func (s *source) withUsed(message *yaml.Node, l level) *yaml.Node {
 			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
 		}
 		for key, row := range Members(rows) {
+			if row.Tag == nullTag {
+				continue
+			}
 			if from[key.Value] != "" {
 				s.errorf(use, "use: %s and %s both have the row %s", from[key.Value], name, key.Value)
 				continue
@@ -279,20 +275,6 @@ func lent(row *yaml.Node, from, to level) *yaml.Node {
 		}
 	}
 	return row
-}
-
-// spellOut writes rows that are plain text as mappings, so that all merge alike.
-func (s *source) spellOut(n *yaml.Node, l level) {
-	for key, value := range Members(n) {
-		isText := value.Kind == yaml.ScalarNode && value.Tag != nullTag && len(s.forms) > 1
-		if l.below(key.Value) == rowLevel && isText && !slices.Contains(s.forms, key.Value) {
-			text := *value
-			*value = *mappingAt(value, scalar(s.forms[1], value), &text)
-			value.Style = yaml.FlowStyle
-		} else if l != valueLevel {
-			s.spellOut(value, l.below(key.Value))
-		}
-	}
 }
 
 // isPath reports whether a key of a row or of an operation is the name of a form that has a path if nothing is said.
