@@ -17,8 +17,8 @@ type envelope struct {
 	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
 	Numeric   bool       `key:"-"` // codes are whole numbers in JSON, as that of a success
 	Flag      *yaml.Node // the field that says whether the call succeeded
-	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
-	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
+	Unused    string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
+	OtherCode string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
 	Status    *yaml.Node // by HTTP status: the code of a reply without one
 
 	flag             string      // the name; "" for none

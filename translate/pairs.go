@@ -79,15 +79,12 @@ func (s *source) readValues(r *row) {
 			r.Otherwise = "drop"
 		case p.has(isWord):
 			for f, v := range p.Values {
+				right = right && v.json != otherWord && v.kind != null && v == p.Values[s.table.base(f)]
 				if v.kind != absent {
 					r.Absent[f] = v
 				}
-				right = right && v.json != otherWord && v.kind != null
 			}
-			for f, form := range forms {
-				isLike := form.like >= 0 && r.Absent[f] != r.Absent[form.like]
-				right = right && !isLike && (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
-			}
+			right = right && (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
 		case converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
 			r.Empty = inNumbers
 		default:

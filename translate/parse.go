@@ -12,10 +12,11 @@ import (
 func (s *source) readTable() {
 	t := s.table
 	var keys struct {
-		Forms, Roles, Codes, Operations    *yaml.Node `must:"be"`
-		Failures, Nouns, Fields, Callbacks *yaml.Node
-		Bounds                             string `is:"upstream|enforce"`
-		Unknown                            struct {
+		Forms, Roles, Codes, Operations *yaml.Node `must:"be"`
+		Failures, Fields, Callbacks     *yaml.Node
+		Nouns                           struct{ Ko, En []string }
+		Bounds                          string `is:"upstream|enforce"`
+		Unknown                         struct {
 			Request string `is:"drop|pass|refuse"`
 			Reply   string `is:"drop|pass"`
 		}
@@ -46,14 +47,13 @@ func (s *source) readTable() {
 	}
 	s.forms = names(keys.Forms) // an overlay may have removed one
 	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
-	for language, words := range s.members(keys.Nouns, "nouns") {
-		oneOf(s, language, "nouns", "ko", "en")
-		var pair []string
-		for _, word := range s.items(words, "nouns") {
-			pair = append(pair, s.str(word, "nouns"))
+	for language, words := range map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En} {
+		if words != nil {
+			t.nouns[language] = words
 		}
-		if t.nouns[language.Value] = pair; len(pair) != 2 {
-			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
+		if len(t.nouns[language]) != 2 {
+			s.errorf(child(child(s.root, "nouns"), language),
+				"nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
 		}
 	}
 	s.readCodes(keys.Codes)
@@ -158,7 +158,8 @@ func (s *source) readSuccess(n *yaml.Node) {
 // readOwn reads the codes of the gateway's own failures.
 func (s *source) readOwn(n, codes *yaml.Node) {
 	var keys struct {
-		Failed, Unavailable, NoUpstream string `is:"a code"`
+		Failed, Unavailable string `is:"a code"`
+		NoUpstream          string `is:"a code" key:"no_upstream"`
 	}
 	s.decode(n, "failures", &keys)
 	t := s.table
@@ -205,14 +206,12 @@ func (s *source) checkAllMeanings() {
 	if len(s.problems) > 0 {
 		return
 	}
-	has := map[string]bool{} // by role and meaning
-	var rows []*row
+	has, first := map[string]bool{}, map[*role]*row{} // by role and meaning
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.Means {
-				has[r.Role.name+" "+meaning] = true
+				has[r.Role.name+" "+meaning], first[r.Role] = true, cmp.Or(first[r.Role], r)
 			}
-			rows = append(rows, r)
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], (&row{NoValueWhile: []string{meaning}}).decides) {
 					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s", o.Name, meaning)
@@ -220,11 +219,10 @@ func (s *source) checkAllMeanings() {
 			}
 		}
 	}
-	for _, r := range rows {
-		for _, meaning := range r.Role.means {
-			if r.Means != nil && !has[r.Role.name+" "+meaning] {
-				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, r.Role.name)
-				has[r.Role.name+" "+meaning] = true
+	for role, r := range first {
+		for _, meaning := range role.means {
+			if !has[role.name+" "+meaning] {
+				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
 			}
 		}
 	}
@@ -250,7 +248,7 @@ func (s *source) readForms(n *yaml.Node) {
 				name.Value)
 			continue
 		}
-		if s.isReserved(name.Value) {
+		if isReserved(name.Value) {
 			s.errorf(name, "a form cannot be named %q, which is a key of rows or operations", name.Value)
 		}
 		if s.decode(value, "a form", &f) {

@@ -35,8 +35,9 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	var k operationKeys
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, bare: s.bareForms(s.table.formIndex(Form(k.Bare))), sets: k.Sets, status: k.Status,
-		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, sets: k.Sets,
+		bare: s.bareForms(s.table.formIndex(Form(k.Bare))), status: k.Status, list: k.Result != "",
+		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
@@ -62,32 +63,30 @@ func (s *source) readOperation(name, n *yaml.Node) {
 // checkOperation checks how the keys of an operation go together.
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	bare := slices.Index(o.bare, true)
-	if o.paths[0] == "" && o.paths[1] == "" {
-		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms[:2], ", in "))
-	}
-	if o.list && o.paths[0] != "" && o.paths[1] != "" {
-		s.errorf(name, "%s: result: list cannot be translated, "+
-			"so the operation can have a path in one form only", o.Name)
-	}
-	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
-		s.errorf(child(n, "creates"), "creates: %s needs effect: write and a row of the request with role: %s",
-			o.Name, o.Created)
-	}
-	if len(o.sets) > 0 && o.Effect != Write {
-		s.errorf(child(n, "sets"), "sets: %s needs effect: write", o.Name)
-	}
-	if bare < 0 {
-		return
-	}
-	if result := s.table.forms[bare].Result; result != "" {
-		s.errorf(name, "%s: bare cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
-	}
 	showsSuccess := func(r *row) bool { // a secret can be missing
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
-	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, "+
-			"to recognise a success", o.Name, s.forms[bare])
+	for _, rule := range []struct {
+		is   bool
+		at   *yaml.Node
+		text string
+	}{
+		{o.paths[0]+o.paths[1] == "", name, "the path is missing; give it one form, or both"},
+		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
+		{
+			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
+			"creates needs effect: write and a row of the request with role: " + o.Created,
+		},
+		{len(o.sets) > 0 && o.Effect != Write, child(n, "sets"), "sets needs effect: write"},
+		{bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name, "bare cannot be a form that has its results in an object"},
+		{
+			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
+			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",
+		},
+	} {
+		if rule.is {
+			s.errorf(rule.at, "%s: %s", o.Name, rule.text)
+		}
 	}
 }
 

@@ -14,9 +14,10 @@ import (
 )
 
 // isReserved reports whether a name is a key that can stand beside the name of a form.
-func (s *source) isReserved(name string) bool {
-	keys := slices.Concat(s.keysOf(reflect.TypeFor[row]()), s.keysOf(reflect.TypeFor[operationKeys]()))
-	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key != "" && k.key == name })
+func isReserved(name string) bool {
+	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
+	return name == useKey || name == "text" ||
+		slices.ContainsFunc(slices.Concat(keysOf(reflect.TypeFor[row]()), keysOf(reflect.TypeFor[operationKeys]())), isKey)
 }
 
 // readRows reads the rows of a message.
@@ -66,14 +67,16 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		}
 	}
 	r := &row{
-		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid, node: n, id: name.Value,
+		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid,
+		node: n, id: name.Value,
 		source: Row{s.fileOf(at), at.Line, name.Value + ": " + showRow(n)},
 	}
 	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
 		r.Path[0] = path
 	}
 	if slices.Contains(s.forms, name.Value) {
-		s.errorf(name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(), name.Value)
+		s.errorf(name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
+			name.Value)
 		return r
 	}
 	before := len(s.problems)
@@ -84,7 +87,8 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		r.about, r.example, r.exampleKind, f.used = f.about, f.example, f.kind, true
 	}
 	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
-	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }))
+	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
+	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), isForm))
 	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
 		r.echoed = path
 	} else {

@@ -13,7 +13,7 @@ import (
 type row struct {
 	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
-	NoValueWhile []string          // while the value of another row of the reply has one of these meanings, 0 and "" are no value
+	NoValueWhile []string          `key:"no_value_while"` // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	Fill         constant          // what the form that has the field gets from the other one
 	Lost         string            // what becomes of the field in the other form

@@ -20,7 +20,6 @@ type source struct {
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
 	changes      []RowChange
-	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
 	compared     int             // the names that were compared for suggestions
 	used         map[string]bool // by name of shared rows
@@ -62,25 +61,17 @@ type keyOfField struct {
 	index    []int
 }
 
-var capitals = regexp.MustCompile("[A-Z]")
-
-// keysOf returns the keys of a struct: the names of its exported fields in snake_case.
-func (s *source) keysOf(t reflect.Type) []keyOfField {
-	if known, ok := s.keys[t]; ok {
-		return known
-	}
-	var keys []keyOfField
+// keysOf returns the keys of a struct: the names of its exported fields in lower case, or what the tag `key` says.
+func keysOf(t reflect.Type) (keys []keyOfField) {
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.IsExported() || f.Tag.Get("key") == "-" {
-			continue
+		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index}
+		if f.Tag.Get("by") == "form" {
+			k.key = ""
 		}
-		k := keyOfField{is: f.Tag.Get("is"), required: f.Tag.Get("must") != "", index: f.Index}
-		if f.Tag.Get("by") != "form" {
-			k.key = capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })[1:]
+		if f.IsExported() && k.key != "-" {
+			keys = append(keys, k)
 		}
-		keys = append(keys, k)
 	}
-	s.keys[t] = keys
 	return keys
 }
 
@@ -89,7 +80,7 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 // no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v := len(s.problems), reflect.ValueOf(into).Elem()
-	keys := s.keysOf(v.Type())
+	keys := keysOf(v.Type())
 	for key, value := range s.members(n, what) {
 		form := s.table.formIndex(Form(key.Value))
 		at := slices.IndexFunc(keys, func(k keyOfField) bool {

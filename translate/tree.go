@@ -3,7 +3,6 @@ package translate
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ import (
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1},
-		keys: map[reflect.Type][]keyOfField{}, used: map[string]bool{},
+		used: map[string]bool{},
 	}
 	whole := s.root
 	for i, file := range t.files {
