@@ -129,25 +129,26 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 // readSuccess reads the codes of a success. A form that has it as a number has numbers for all its codes.
 func (s *source) readSuccess(n *yaml.Node) {
 	t := s.table
-	var keys struct {
+	keys := struct {
 		Codes byForm[constant] `by:"form"`
 		Text  constant
-	}
+	}{Codes: make(byForm[constant], len(t.forms))}
 	if n != nil && n.Kind == yaml.ScalarNode {
 		keys.Codes = slices.Repeat(byForm[constant]{s.constant(n, false)}, len(t.forms))
-	} else if s.decode(n, "success", &keys); n == nil {
-		keys.Codes = make(byForm[constant], len(t.forms))
+	} else {
+		s.decode(n, "success", &keys)
 	}
 	t.success = success{t.everywhere(""), t.everywhere(""), keys.Text.text, keys.Text.json}
 	for f, c := range keys.Codes {
-		form, code := &t.forms[f], c.text
-		if form.Numeric = c.kind == number; code == "" && form.object != "" && form.flag != "" {
-			code = cmp.Or(cmp.Or(keys.Codes...).text, "success") // no reply has it
+		form := &t.forms[f]
+		if c.kind == absent && form.object != "" && form.flag != "" {
+			c = constant{text: cmp.Or(cmp.Or(keys.Codes...).text, "success")} // no reply has it
 		}
-		if code == "" || c.kind == boolean {
-			s.errorf(n, "codes.success: the code for %s, text or a number, is missing", s.forms[f])
+		if c.text == "" || c.kind == boolean {
+			s.errorf(n, "codes.success: the code for %s, text or a number, is missing", form.name)
 		}
-		t.success.code[f], t.success.codeJSON[f] = code, form.codeJSON(code)
+		form.Numeric = c.kind == number
+		t.success.code[f], t.success.codeJSON[f] = c.text, form.codeJSON(c.text)
 	}
 	if code := t.success.code[0]; code != "" {
 		t.catalogue = append(t.catalogue, code)
