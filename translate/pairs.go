@@ -69,23 +69,25 @@ func (s *source) readValues(r *row) {
 	}
 	for _, p := range all {
 		inNumbers, inText, right := p.Values[0], p.Values[1], true
+		isUnlike := func(f form) bool { return p.Values[f.index] != p.Values[s.table.base(f.index)] }
+		alike := !slices.ContainsFunc(forms, isUnlike)
 		if r.digitsIn(&forms[0]) == text {
 			inNumbers, inText = inText, inNumbers
 		}
 		switch converts := s.table.convertsDigits(r) && !r.isMoved() && slices.Max(r.width) == 0; {
-		case inText.json == otherWord && inNumbers.json == otherWord:
+		case alike && inText.json == otherWord && inNumbers.json == otherWord:
 			r.Otherwise = "pass"
-		case inText.json == otherWord && inNumbers.kind == null:
+		case alike && inText.json == otherWord && inNumbers.kind == null:
 			r.Otherwise = "drop"
 		case p.has(isWord):
 			for f, v := range p.Values {
-				right = right && v.json != otherWord && v.kind != null && v == p.Values[s.table.base(f)]
+				right = right && alike && v.json != otherWord && v.kind != null
 				if v.kind != absent {
 					r.Absent[f] = v
 				}
 			}
 			right = right && (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
-		case converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
+		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
 			r.Empty = inNumbers
 		default:
 			r.Values.add(p.Values)

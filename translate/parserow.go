@@ -142,7 +142,8 @@ func (s *source) readAs(r *row) {
 		kinds[kind] = true
 	}
 	at := child(r.node, "as")
-	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1) {
+	isWord := at != nil && at.Kind == yaml.ScalarNode && !kinds["digits"] && !kinds["decimal"]
+	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1 || isWord) {
 		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each number, text "+
 			"or zeros (a text with leading zeros)", digitPlaces)
 	}
