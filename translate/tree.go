@@ -239,7 +239,7 @@ func (s *source) withUsed(message *yaml.Node, l level) *yaml.Node {
 		name := s.str(use, useKey)
 		rows, of := child(child(s.root, "shared"), name), rowsLevel
 		if reply := child(child(child(s.root, "operations"), name), string(Reply)); l == callbackRows && reply != nil {
-			rows, of = s.withUsed(reply, replyLevel), replyLevel
+			rows, of = s.expand(reply, replyLevel), replyLevel
 		}
 		if s.used[name] = true; name != "" && (rows == nil || rows.Tag == nullTag) {
 			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
