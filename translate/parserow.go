@@ -109,7 +109,7 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code
 	}
-	if len(s.problems) == before {
+	if len(s.problems) == before && (r.hasPairs() || r.pattern[0] != "" || r.Means != nil) {
 		s.checkLaws(r)
 	}
 	s.readItems(o, m, r)

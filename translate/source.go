@@ -20,6 +20,7 @@ type source struct {
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
 	changes      []RowChange
+	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
 	compared     int             // the names that were compared for suggestions
 	used         map[string]bool // by name of shared rows
@@ -80,7 +81,11 @@ func keysOf(t reflect.Type) (keys []keyOfField) {
 // no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v := len(s.problems), reflect.ValueOf(into).Elem()
-	keys := keysOf(v.Type())
+	keys, known := s.keys[v.Type()]
+	if !known {
+		keys = keysOf(v.Type())
+		s.keys[v.Type()] = keys
+	}
 	for key, value := range s.members(n, what) {
 		form := s.table.formIndex(Form(key.Value))
 		at := slices.IndexFunc(keys, func(k keyOfField) bool {

@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1},
-		used: map[string]bool{},
+		keys: map[reflect.Type][]keyOfField{}, used: map[string]bool{},
 	}
 	whole := s.root
 	for i, file := range t.files {
