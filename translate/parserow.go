@@ -32,25 +32,24 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
 func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, what string) (list []*row) {
-	// By form and path, of the row or of an object around it: the first such row.
-	used := make([]map[string]*row, len(s.table.forms))
-	for f := range used {
-		used[f] = map[string]*row{}
-	}
 	for name, value := range s.members(n, what) {
 		before := len(s.problems)
 		r := s.readRow(o, m, name, value, what)
 		if len(s.problems) > before {
 			continue
 		}
-		for f := range r.Path {
-			s.checkPath(m, r, f, used[f], what == eachKey)
-		}
-		for _, other := range list {
-			for f, path := range r.Path {
-				if other.Role == r.Role && r.Role != noRole && !r.Role.Many && path != "" && other.Path[f] != "" {
+		for f, path := range r.Path {
+			form := &s.table.forms[f]
+			if m == Reply && what != eachKey && form.Result == "" && slices.Contains(form.names(), segments(path)[0]) {
+				s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, form.name)
+			}
+			for _, other := range list {
+				switch is := other.Path[f]; {
+				case path == "" || is == "":
+				case strings.HasPrefix(path+".", is+"."), strings.HasPrefix(is+".", path+"."):
+					s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, is)
+				case other.Role == r.Role && r.Role != noRole && !r.Role.Many:
 					s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
-					break
 				}
 			}
 		}
@@ -195,28 +194,6 @@ func didYouMeanRow(name string, rows []*row) string {
 		known = append(known, r.id)
 	}
 	return DidYouMean(name, known)
-}
-
-// checkPath checks that the path of a row in a form does not overlap with those of the rows before it.
-func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, inList bool) {
-	path, envelope := r.Path[form], s.table.forms[form]
-	if path == "" {
-		return
-	}
-	for end, c := range path + "." {
-		if c != '.' {
-			continue
-		}
-		other := used[path[:end]]
-		if other != nil && (other.Path[form] == path[:end] || end == len(path)) {
-			s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, other.Path[form])
-			return
-		}
-		used[path[:end]] = cmp.Or(other, r)
-	}
-	if m == Reply && !inList && envelope.Result == "" && slices.Contains(envelope.names(), segments(path)[0]) {
-		s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, envelope.name)
-	}
 }
 
 // checkForms checks that a row has a path where its operation has one, or says what happens to the field.
