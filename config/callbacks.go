@@ -221,11 +221,11 @@ func (c *Config) checkCallbackTable() {
 		identified = callback.IdentifiedBy()
 	}
 	if identified != nil && !slices.Contains(identified, billing.Bill) && billing.CreateOperation(c.Table) != nil {
-		c.addf("callbacks", "the callback of the table is not identified_by role: bill, "+
+		c.addf("callbacks", "the callback of the table has no role: bill in both forms, "+
 			"by which the gateway finds the earlier callbacks of a bill")
 	}
 	if identified != nil && !slices.Contains(identified, billing.Partner) && c.Callbacks.RequireKey {
-		c.addf("callbacks.require_key", "the callback of the table is not identified_by role: partner")
+		c.addf("callbacks.require_key", "the callback of the table has no role: partner in both forms")
 	}
 	found := false
 	for _, o := range c.Table.Operations() {

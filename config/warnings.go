@@ -185,14 +185,14 @@ func (c *Config) warnAboutCodes() {
 		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
 			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect "+
 				"a number, and typed programs then fail. Ask for the numbers, and add values to the row; "+
-				"or add otherwise: drop (no value) or otherwise: pass (the word)",
+				"or a pair with other: null (no value), or other (the word) in the form with numbers",
 				strings.Join(words, ", ")))
 		}
 		if create := billing.CreateOperation(c.Table); create != nil && create.MayLack(billing.Link) &&
 			u.Form != forms[0] {
 			warn("the reply to a create may have no link: programs of partners in the other form may need one, and then " +
 				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: " +
-				fmt.Sprintf("operations: {%s: {reply: {%s: {optional: null}}}}", create.Name,
+				fmt.Sprintf("operations: {%s: {reply: {%s: {required: null}}}}", create.Name,
 					create.PathOf(translate.Reply, billing.Link, forms[0])))
 		}
 		if list := codes[u.Form]; len(list) > 0 {

@@ -29,13 +29,13 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
 		t.Errorf("with a pair of codes: %s", got)
 	}
-	for _, choice := range []string{"drop", "pass"} {
+	for _, choice := range []string{"null", "other"} {
 		dir := folder(t, map[string]string{
 			"billbridge.yaml": "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
-			"mine.yaml":       "operations: {bill.read: {reply: {apprPayType: {otherwise: " + choice + "}}}}\n",
+			"mine.yaml":       "operations: {bill.read: {reply: {apprPayType: {values: [{v2: " + choice + ", legacy: other}]}}}}\n",
 		})
 		if c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false }); err != nil || strings.Contains(c.Warnings().Error(), "words in") {
-			t.Errorf("with otherwise: %s: %v", choice, err)
+			t.Errorf("with %s for others: %v", choice, err)
 		}
 	}
 	if got := parse(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\n").Warnings().Error(); !strings.Contains(got, "the code 9980 of legacy stands for none of v2") {
@@ -44,7 +44,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	if got := parse(t, "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\n").Warnings(); len(got) > 0 {
 		t.Errorf("a v2 backend: %v", got)
 	}
-	overlay := "forms: {legacy: {codes: {\"9980\": open}}}\noperations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}]}}}, bill.create: {reply: {shortUrl: {optional: null}}}}\n"
+	overlay := "forms: {legacy: {codes: {\"9980\": open}}}\noperations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}]}}}, bill.create: {reply: {shortUrl: {required: null}}}}\n"
 	proxytest.WriteFile(t, filepath.Join(dir, "mine.yaml"), overlay)
 	if got := load(); got != "" {
 		t.Errorf("with all pairs: %s", got)
@@ -125,8 +125,8 @@ func TestWhatTheGatewayNeedsOfATable(t *testing.T) {
 		{moves, "    creates: bill\n", "", "rollout: no operation of the table has creates: bill, by which a rollout sends new bills to a backend"},
 		{moves, "  not_found:", "  open:", "rollout: the table has no codes.not_found, by which a backend says that it has no such bill"},
 		{moves, "done: [moving, delivered],", "", "rollout: role: state needs a meaning that is neither done nor final, and one that is done and not final"},
-		{two, "identified_by: [partner, bill]", "identified_by: [bill]", "callbacks.require_key: the callback of the table is not identified_by role: partner"},
-		{two, "identified_by: [partner, bill]", "identified_by: [partner]", "callbacks: the callback of the table is not identified_by role: bill"},
+		{two, "cust_key:   {v2: apiKey, role: partner}", "cust_key:   {v2: apiKey}", "callbacks.require_key: the callback of the table has no role: partner in both forms"},
+		{two, "ref_no:     {v2: data.reference, role: bill}", "ref_no:     data.reference", "callbacks: the callback of the table has no role: bill in both forms"},
 		{two, "  unavailable:", "  open:", "table: no code means unavailable: calls that were not sent are answered with E20, as refusals are. Add one to codes.unavailable"},
 		{two, "  exists:", "  open:", "table: no code means exists: the outcome of a create that fails for this reason is unknown"},
 		{two + "failures: {explain: 0s}\n", "role: state,", "", "table: the console cannot read a bill: the table has no operation that reads a bill"},

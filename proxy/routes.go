@@ -178,7 +178,7 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 }
 
 // backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the
-// operation. It decides on those that both backends have, and that are about a bill or reads without route: default.
+// operation. It decides on operations that both backends have, and that are about a bill or reads.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
 	if c.Rollout == nil || !billing.AboutBill(o) && !o.ByStage() {
 		return nil

@@ -3,8 +3,6 @@ package translate
 import (
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // A conversion writes a value of one form as another form does. It moves digits, and copies them; what cannot come back
@@ -168,8 +166,9 @@ func newPattern(in, out string) pattern {
 	p, next := pattern{in, out, make([]int, len(out))}, map[byte]int{} // by letter: where to look for the next one
 	for i := range p.from {
 		c := out[i]
-		if p.from[i] = -1; strings.IndexByte(digitPlaces, c) >= 0 {
-			p.from[i] = next[c] + strings.IndexByte(in[next[c]:], c)
+		at := strings.IndexByte(in[next[c]:], c)
+		if p.from[i] = -1; at >= 0 && strings.IndexByte(digitPlaces, c) >= 0 {
+			p.from[i] = next[c] + at
 			next[c] = p.from[i] + 1
 		}
 	}
@@ -273,19 +272,13 @@ func (f *mapping) isTaken(json string) bool {
 	return json != "null" && f.onlyNullPairs() && slices.ContainsFunc(f.Values.list, paired)
 }
 
-// hasNull reports whether a pair says what null is.
-func (p pair) hasNull() bool {
-	return slices.ContainsFunc(p.Values, func(c constant) bool { return c.kind == null })
-}
-
-// onlyNullPairs reports whether the row's pairs say what null is, and nothing about other values.
-func (r *row) onlyNullPairs() bool {
-	return r.hasPairs() && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
-}
-
 // omits reports whether the other form leaves out the field instead of this value.
 func (f *mapping) omits(v value) bool {
 	return f.rare && f.Absent[f.to].kind == absent && f.Absent[f.from].kind != absent && v.is(f.Absent[f.from])
+}
+
+func (r *row) hasAbsent() bool {
+	return slices.ContainsFunc(r.Absent, func(c constant) bool { return c.kind != absent })
 }
 
 // isMoved reports whether the point of a number may move, or it may have a fraction.
@@ -293,69 +286,8 @@ func (r *row) isMoved() bool {
 	return r.as == "decimal" || slices.Max(r.Shift) > 0
 }
 
-// checkConversion checks how the keys of a conversion go together.
-func (s *source) checkConversion(r *row) {
-	before, moved, byForm := len(s.problems), r.isMoved(), !slices.Contains(r.pattern, "")
-	if (moved || byForm || r.hasAbsent()) && r.onlyForm() >= 0 {
-		s.errorf(r.node, "a pattern, as: decimal, shift and absent need a path in both forms")
-	}
-	if byForm {
-		s.checkPattern(r.As, r)
-	}
-	if n := child(r.node, "shift"); n != nil &&
-		(r.as == "" || slices.Max(r.width) > 0 || r.Shift[0] > 0 && r.Shift[1] > 0) {
-		s.errorf(n, "shift needs as: digits or as: decimal, and one form, in which the number is greater by powers of ten")
-	}
-	unlike := func(f form) bool { return f.like >= 0 && r.Absent[f.index] != r.Absent[f.like] }
-	switch {
-	case moved && (r.min > 0 || r.max > 0 || r.exactDigits > 0):
-		s.errorf(r.Check, "check: a range is not allowed with as: decimal or shift")
-	case moved && (r.Otherwise != "" || r.Empty.kind != absent || r.NoValueWhile != nil):
-		s.errorf(r.node, "otherwise, empty and no_value_while are not allowed with as: decimal or shift")
-	case r.echoed != "" && (moved || byForm || r.hasAbsent() || r.hasPairs()):
-		s.errorf(r.Fill, "fill: %s repeats what the client wrote, so its row cannot have values, shift, absent or a pattern",
-			r.Fill.Value)
-	case slices.Max(r.width) > 0 && (r.Empty.kind != absent || r.NoValueWhile != nil || r.Check != nil):
-		s.errorf(r.As, "as: leading zeros are not allowed with empty, no_value_while or check")
-	case r.Absent[0].kind != absent && r.Absent[1].kind != absent, slices.ContainsFunc(s.table.forms, unlike):
-		s.errorf(child(r.node, "absent"), "absent: only one form can have a value that the other leaves out")
-	}
-	if (moved || byForm) && len(s.problems) == before {
-		s.checkPairs(r)
-	}
-}
-
-func (r *row) hasAbsent() bool {
-	return slices.ContainsFunc(r.Absent, func(c constant) bool { return c.kind != absent })
-}
-
-// checkPairs refuses values of pairs that a value without a pair could become.
-func (s *source) checkPairs(r *row) {
-	for _, p := range r.Values.list {
-		for f, c := range p.Values {
-			conv := r.conversion(&s.table.forms[f], &s.table.forms[otherOf(f)])
-			if _, fits := conv.write(nil, value{raw: c.json, kind: c.kind}, false); fits && c.kind != null {
-				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.forms[f])
-			}
-		}
-	}
-}
-
-// checkPattern checks that each form has the same digits.
-func (s *source) checkPattern(n *yaml.Node, r *row) {
-	for f, text := range r.pattern {
-		if strings.ContainsAny(text, "\"\\") || !strings.ContainsAny(text, digitPlaces) {
-			s.errorf(n, "as: each form needs a text of digit places (%s) and other characters, but %s has %q",
-				digitPlaces, s.forms[f], text)
-			return
-		}
-	}
-	for f, text := range r.pattern[1:] {
-		for _, c := range digitPlaces {
-			if a, b := strings.Count(r.pattern[0], string(c)), strings.Count(text, string(c)); a != b {
-				s.errorf(n, "as: %s has %d times %c and %s %d times: no digit can be left out or invented",
-					s.forms[0], a, c, s.forms[f+1], b)
-			}
-		}
-	}
+// isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken from
+// both forms, since some v2 backends write numbers as text.
+func (r *row) isEmpty(v value) bool {
+	return r.Empty.text != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.Empty.text)
 }

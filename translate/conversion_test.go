@@ -53,3 +53,14 @@ func TestShiftIsExact(t *testing.T) {
 		}
 	})
 }
+
+// missing and other are words of the table only without quotes, also in a table that was written.
+func TestWordsInQuotesAreTexts(t *testing.T) {
+	t.Parallel()
+	table := written(t, overlaid(t, `operations: {bill.read: {reply: {apprCashTrader: {values: [{v2: "missing", legacy: "other"}]}}}}`))
+	for _, f := range table.Operation("bill.read").Fields() {
+		if f.Source == "apprCashTrader" {
+			equal(t, f.Pairs, [][2]string{{`"missing"`, `"other"`}})
+		}
+	}
+}

@@ -50,9 +50,3 @@ func (v value) isWord() bool {
 	first, _ := utf8.DecodeRuneInString(v.text())
 	return v.kind == text && (v.raw == `""` || unicode.IsLetter(first))
 }
-
-// isEmpty reports whether the row's `empty` says that the value means "no value": "", or the number of `empty`. Both
-// are taken from both forms, since some v2 backends write numbers as text.
-func (r *row) isEmpty(v value) bool {
-	return r.Empty.text != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.Empty.text)
-}

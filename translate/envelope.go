@@ -15,10 +15,10 @@ import (
 // form.
 type envelope struct {
 	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
-	Numeric   bool       // codes are whole numbers in JSON
+	Numeric   bool       `key:"-"` // codes are whole numbers in JSON, as that of a success
 	Flag      *yaml.Node // the field that says whether the call succeeded
-	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
-	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
+	Unused    string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
+	OtherCode string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
 	Status    *yaml.Node // by HTTP status: the code of a reply without one
 
 	flag             string      // the name; "" for none
@@ -62,9 +62,6 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 			"as in error.code and error.message",
 			name.Value)
 	}
-	if f.Numeric && f.OtherCode == "" {
-		s.errorf(value, "numeric needs other_code: the number for a code that this form does not have")
-	}
 	for status, code := range s.members(f.Status, "status") {
 		n, err := strconv.Atoi(status.Value)
 		if err != nil || n < 200 || n > 599 {
@@ -93,7 +90,7 @@ func (s *source) readFlag(f *form) {
 	}
 	for name, values := range s.members(f.Flag, "flag") {
 		if f.flag = s.text(name, "flag", "a field name"); len(s.items(values, "flag")) == 2 {
-			f.flagIs = [2]constant{s.constant(values.Content[1]), s.constant(values.Content[0])}
+			f.flagIs = [2]constant{s.constant(values.Content[1], false), s.constant(values.Content[0], false)}
 		}
 	}
 	if len(f.Flag.Content) != 2 || f.flagIs[0] == f.flagIs[1] || len(f.Flag.Content[1].Content) != 2 {
@@ -127,8 +124,11 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	}
 	for _, code := range codes {
 		if f.Numeric && !isWhole(code) {
-			s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
+			s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
 		}
+	}
+	if f.Numeric && f.OtherCode == "" {
+		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
 	}
 	if f.textInside && f.flag != "" && s.table.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",

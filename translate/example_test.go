@@ -28,8 +28,8 @@ operations:
 codes: {success: OK, malformed: [WRONG]}
 unknown: {request: drop} # a field without a row is dropped and counted
 roles:
-  sender: {} # who sent the parcel
-  parcel: {} # its number
+  sender: {same: must} # who sent the parcel
+  parcel: {same: must} # its number
 `
 
 func Example() {
@@ -71,8 +71,7 @@ func ExampleCallback() {
 callbacks:
   parcel.arrived:
     method: POST
-    under: {boxed: parcel}
-    identified_by: [sender, parcel]
+    result: {boxed: parcel}
     request:
       sender: {plain: from, role: sender}
       number: {plain: nr, role: parcel, as: digits}

@@ -75,7 +75,7 @@ func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
 				passed = append(passed, toRow(f.Target, m.to)+" "+f.Reason)
 			}
 		case translate.OutcomePassed:
-			if chosen := func(field translate.Field) bool { // with otherwise: pass it is no mismatch
+			if chosen := func(field translate.Field) bool { // with {v2: other, legacy: other} it is no mismatch
 				return field.Source == toRow(f.Source, m.from) && field.From == m.from && field.To == m.to && field.Otherwise == "pass"
 			}; slices.ContainsFunc(m.fields, chosen) && !slices.Contains(m.report.Mismatched, toRow(f.Source, m.from)) {
 				continue
@@ -98,7 +98,7 @@ func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
 			if f.Before == f.After {
 				t.Fatalf("%+v", f)
 			}
-			if path := toRow(f.Source, m.from); f.After == "null" && slices.Contains(m.report.Dropped, path) { // with otherwise: null
+			if path := toRow(f.Source, m.from); f.After == "null" && slices.Contains(m.report.Dropped, path) { // with {v2: null, legacy: other}
 				dropped = append(dropped, path)
 			}
 		case translate.OutcomeOmitted, translate.OutcomeUnused:

@@ -3,6 +3,7 @@ package translate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,15 +23,8 @@ type hashPart struct {
 	optional bool // without it the other parts are hashed; otherwise there is no hash
 }
 
-// readHash reads the hash of an operation. It names rows.
+// readHash reads the hash of an operation: the row that has it, and the rows that are hashed.
 func (s *source) readHash(o *Operation, n *yaml.Node) {
-	var k struct {
-		In string   `must:"be"`
-		Of []string `must:"be"`
-	}
-	if n == nil || !s.decode(n, "hash", &k) {
-		return
-	}
 	rows, inBoth := o.rows[Request], o.paths[0] != "" && o.paths[1] != ""
 	find := func(n *yaml.Node, name string, inOne bool) int {
 		slot := slices.IndexFunc(rows, func(r *row) bool { return r.id == name })
@@ -44,12 +38,18 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		}
 		return slot
 	}
-	h := &operationHash{in: find(child(n, "in"), k.In, false)}
-	for i, item := range k.Of {
-		name, optional := strings.CutSuffix(item, "?")
-		h.of = append(h.of, hashPart{find(child(n, "of").Content[i], name, optional), optional})
+	for name, of := range s.members(n, "hash") {
+		var parts []string
+		s.read(of, "hash", "", reflect.ValueOf(&parts).Elem())
+		o.hash = &operationHash{in: find(name, name.Value, false)}
+		for i, part := range parts {
+			part, optional := strings.CutSuffix(part, "?")
+			o.hash.of = append(o.hash.of, hashPart{find(of.Content[i], part, optional), optional})
+		}
 	}
-	o.hash = h
+	if n != nil && n.Kind == yaml.MappingNode && len(n.Content) != 2 {
+		s.errorf(n, "hash must be the row with the hash, and the rows that are hashed, as in {hash: [id, phone?, price]}")
+	}
 }
 
 // HasHash reports whether requests of the operation have a hash, by the table.

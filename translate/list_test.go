@@ -89,7 +89,7 @@ var oddName = regexp.MustCompile(`"([^"]*[^A-Za-z0-9"][^"]*|)":|"[^"]{60,}":`)
 // A report names at most 64 fields in lists.
 func TestReportsOfListsAreBounded(t *testing.T) {
 	t.Parallel()
-	table := orderTable(t, "operations: {order.add: {reply: {rows: {each: {nr: {otherwise: drop}, id: {as: digits}}}}}}")
+	table := orderTable(t, "operations: {order.add: {reply: {rows: {each: {nr: {values: [{new: null, old: other}]}, id: {as: digits}}}}}}")
 	call := table.Operation("order.add").Translation("new", "old").Start()
 	defer call.Release()
 	_, err := call.Request(nil, []byte(`{"order":{"no":"1"}}`))

@@ -1,10 +1,21 @@
 package translate
 
-import "go.yaml.in/yaml/v4"
+import "slices"
 
 // A pair is a value, or a code, in both forms.
 type pair struct {
-	Values byForm[constant] `by:"form" is:"a scalar or null"`
+	Values byForm[constant] `by:"form" is:"a scalar, null or a word"`
+}
+
+// has reports whether a form has a value for which is returns true.
+func (p pair) has(is func(c constant) bool) bool { return slices.ContainsFunc(p.Values, is) }
+
+// hasNull reports whether a pair says what null is.
+func (p pair) hasNull() bool { return p.has(func(c constant) bool { return c.kind == null }) }
+
+// isSpecial reports whether a pair says what null is, or in digits what "" is: it says nothing about other values.
+func (p pair) isSpecial(digits bool) bool {
+	return p.hasNull() || digits && p.has(func(c constant) bool { return c.json == `""` })
 }
 
 // pairs are the pairs of a row. An index finds them.
@@ -38,20 +49,51 @@ func (p *pairs) add(values []constant) {
 	p.list = append(p.list, pair{values})
 }
 
-// readPairs reads pairs of values.
-func (s *source) readPairs(n *yaml.Node) (p pairs) {
-	for _, item := range s.items(n, "values") {
-		var read pair
-		ok := s.decode(item, "a pair", &read)
-		for f, v := range read.Values {
-			if ok && v.kind == absent {
-				s.errorf(item, "a pair needs a value for %s", s.forms[f])
-				ok = false
-			}
+// readValues reads the pairs of a row. Those with missing or other say what becomes of a field or of a word. That of a
+// number and "" does so of no value, if it is the only pair of values of a row with digits.
+func (s *source) readValues(r *row) {
+	var all []pair
+	isWord, values, forms := func(c constant) bool { return c.kind == absent }, 0, s.table.forms
+	for _, item := range s.items(child(r.node, "values"), "values") {
+		var p pair
+		if !s.decode(item, "a pair", &p) {
+			continue
 		}
-		if ok {
-			p.add(read.Values)
+		if f := slices.Index(p.Values, constant{}); f >= 0 {
+			s.errorf(item, "a pair needs a value for %s", s.forms[f])
+			continue
+		}
+		if all = append(all, p); !p.has(isWord) {
+			values++
 		}
 	}
-	return p
+	for _, p := range all {
+		inNumbers, inText, right := p.Values[0], p.Values[1], true
+		isUnlike := func(f form) bool { return p.Values[f.index] != p.Values[s.table.base(f.index)] }
+		alike := !slices.ContainsFunc(forms, isUnlike)
+		if r.digitsIn(&forms[0]) == text {
+			inNumbers, inText = inText, inNumbers
+		}
+		switch converts := s.table.convertsDigits(r) && !r.isMoved() && slices.Max(r.width) == 0; {
+		case alike && inText.json == otherWord && inNumbers.json == otherWord:
+			r.Otherwise = "pass"
+		case alike && inText.json == otherWord && inNumbers.kind == null:
+			r.Otherwise = "drop"
+		case p.has(isWord):
+			for f, v := range p.Values {
+				right = right && alike && v.json != otherWord && v.kind != null
+				if v.kind != absent {
+					r.Absent[f] = v
+				}
+			}
+			right = right && (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
+		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
+			r.Empty = inNumbers
+		default:
+			r.Values.add(p.Values)
+		}
+		if !right {
+			s.errorf(child(r.node, "values"), "values: missing stands beside the value of one form, and other beside null or other")
+		}
+	}
 }

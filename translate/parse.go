@@ -2,11 +2,8 @@ package translate
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -15,20 +12,27 @@ import (
 func (s *source) readTable() {
 	t := s.table
 	var keys struct {
-		Forms, Roles, Codes, Operations  *yaml.Node `must:"be"`
-		Failures, Nouns, Unknown, Bounds *yaml.Node
-		Shared, Fields, Callbacks        *yaml.Node
+		Forms, Roles, Codes, Operations *yaml.Node `must:"be"`
+		Failures, Fields, Callbacks     *yaml.Node
+		Nouns                           struct{ Ko, En []string }
+		Bounds                          string `is:"upstream|enforce"`
+		Unknown                         struct {
+			Request string `is:"drop|pass|refuse"`
+			Reply   string `is:"drop|pass"`
+		}
 	}
-	s.decode(s.root, "a table", &keys)
-	if len(s.problems) > 0 {
+	if !s.decode(s.root, "a table", &keys) {
 		return
 	}
+	t.bounds = keys.Bounds
+	onReply := cmp.Or(keys.Unknown.Reply, "drop")
+	t.unknown = map[Message]string{Request: cmp.Or(keys.Unknown.Request, "refuse"), Reply: onReply, callbackMessage: onReply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
 		r := &role{name: s.fieldPath(name, "a name")}
 		if t.roles[r.name] = r; s.decode(v, "a role", r) {
-			s.checkRoleKeys(r, v)
+			s.readMoves(r, v)
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
@@ -43,70 +47,59 @@ func (s *source) readTable() {
 	}
 	s.forms = names(keys.Forms) // an overlay may have removed one
 	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
-	for language, words := range s.members(keys.Nouns, "nouns") {
-		if oneOf(s, language, "nouns", "ko", "en"); len(s.items(words, "nouns")) != 2 {
-			s.errorf(words, "nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
-			continue
+	for language, words := range map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En} {
+		if words != nil {
+			t.nouns[language] = words
 		}
-		t.nouns[language.Value] = []string{s.str(words.Content[0], "nouns"), s.str(words.Content[1], "nouns")}
+		if len(t.nouns[language]) != 2 {
+			s.errorf(child(child(s.root, "nouns"), language),
+				"nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
+		}
 	}
 	s.readCodes(keys.Codes)
-	if t.invalid = t.CodeThatMeans(Malformed); t.invalid == "" {
-		s.errorf(keys.Codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
-	}
-	t.bounds = "upstream"
-	if keys.Bounds != nil {
-		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
-	}
-	s.readOwn(keys.Failures)
-	s.readUnknown(keys.Unknown)
+	s.readOwn(keys.Failures, keys.Codes)
 	for f := range t.forms {
 		if len(s.problems) == 0 {
 			s.checkEnvelopeCodes(f, keys.Forms)
 		}
 	}
-	for name, rows := range s.members(keys.Shared, "shared") {
-		s.members(rows, "shared."+name.Value)
-	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
-	for name := range Members(keys.Shared) {
-		if !s.used[name.Value] {
-			s.errorf(name, "shared: no message has use: %s", name.Value)
-		}
-	}
 	s.checkReferences(keys.Operations)
 	for _, name := range names(keys.Fields) {
 		switch key, _ := find(keys.Fields, name); {
-		case t.fields[name] == nil || t.fields[name].used || len(s.problems) > 0:
-		case len(t.files) == 1 || s.overlayOf[key] != "":
+		case t.fields[name].used || len(s.problems) > 0:
+		case len(t.files) == 1 || key.Column >= fileColumns:
 			s.errorf(key, "fields: no row has the name %s", name)
 		default: // an overlay has removed its rows
-			remove(keys.Fields, name)
+			*keys.Fields = *without(keys.Fields, name)
 		}
 	}
 }
 
-// readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no
-// conversion.
+// readFieldText reads what `fields` says of a field: a text, or a text and an example. The type of the example is that
+// of the field if its rows have no conversion.
 func (s *source) readFieldText(n *yaml.Node) *fieldText {
-	f := &fieldText{kind: text}
-	if s.decode(n, "a field", f); f.Example == nil {
+	f, list := &fieldText{kind: text}, listOf(n)
+	if f.about = s.str(list[0], "a field"); len(list) == 1 {
 		return f
 	}
-	f.example = s.str(f.Example, "example")
+	n = list[1]
+	f.example = s.str(n, "an example")
 	switch {
-	case f.Example.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
+	case n.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
 		f.kind = boolean
-	case (f.Example.Tag == "!!int" || f.Example.Tag == "!!float") && isDecimal(f.example):
+	case (n.Tag == "!!int" || n.Tag == "!!float") && isDecimal(f.example):
 		f.kind = number
 	}
 	return f
 }
 
-func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
+// readMoves reads which meanings values of a role have, and which can follow after which.
+func (s *source) readMoves(r *role, n *yaml.Node) {
+	r.Replaced, r.next = r.Same == "never", map[string][]string{}
 	if r.Secret && r.Public {
 		s.errorf(n, "role %s cannot be secret and public", r.name)
 	}
@@ -118,9 +111,6 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 		if !ok || from == "" || to == "" || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
-		}
-		if r.next == nil {
-			r.next = map[string][]string{}
 		}
 		r.next[from] = append(r.next[from], to)
 		for _, meaning := range []string{from, to} {
@@ -136,63 +126,52 @@ func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
 	}
 }
 
+// readSuccess reads the codes of a success. A form that has it as a number has numbers for all its codes.
 func (s *source) readSuccess(n *yaml.Node) {
-	success := &s.table.success
-	var keys struct {
-		Code byForm[string] `by:"form"`
-		Text constant
-	}
-	keys.Code = s.table.everywhere("")
-	switch {
-	case n == nil:
-	case n.Kind == yaml.MappingNode:
+	t := s.table
+	keys := struct {
+		Codes byForm[constant] `by:"form"`
+		Text  constant
+	}{Codes: make(byForm[constant], len(t.forms))}
+	if n != nil && n.Kind == yaml.ScalarNode {
+		keys.Codes = slices.Repeat(byForm[constant]{s.constant(n, false)}, len(t.forms))
+	} else {
 		s.decode(n, "success", &keys)
-	default:
-		keys.Code = s.table.everywhere(s.str(n, "success"))
 	}
-	success.code, success.codeJSON = keys.Code, s.table.everywhere("")
-	for f, code := range keys.Code {
-		if code == "" && s.table.forms[f].object != "" && s.table.forms[f].flag != "" {
-			code = cmp.Or(cmp.Or(keys.Code...), "success") // no reply has it
+	t.success = success{t.everywhere(""), t.everywhere(""), keys.Text.text, keys.Text.json}
+	for f, c := range keys.Codes {
+		form := &t.forms[f]
+		if c.kind == absent && form.object != "" && form.flag != "" {
+			c = constant{text: cmp.Or(cmp.Or(keys.Codes...).text, "success")} // no reply has it
 		}
-		if code == "" {
-			s.errorf(s.root, "codes.success: the code for %s is missing", s.forms[f])
+		if c.text == "" || c.kind == boolean {
+			s.errorf(n, "codes.success: the code for %s, text or a number, is missing", form.name)
 		}
-		success.code[f], success.codeJSON[f] = code, s.table.forms[f].codeJSON(code)
+		form.Numeric = c.kind == number
+		t.success.code[f], t.success.codeJSON[f] = c.text, form.codeJSON(c.text)
 	}
-	if code := success.code[0]; code != "" {
-		s.table.catalogue = append(s.table.catalogue, code)
-		s.table.addMeaning(CodeMeaning{Code: code}, s.table.inCatalogue)
-	}
-	if success.text = keys.Text.text; keys.Text.kind != absent {
-		success.textJSON = string(appendString(nil, success.text))
+	if code := t.success.code[0]; code != "" {
+		t.catalogue = append(t.catalogue, code)
+		t.addMeaning(CodeMeaning{Code: code}, t.inCatalogue)
 	}
 }
 
 // readOwn reads the codes of the gateway's own failures.
-func (s *source) readOwn(n *yaml.Node) {
+func (s *source) readOwn(n, codes *yaml.Node) {
 	var keys struct {
-		Failed      string `is:"a code"`
-		Unavailable string `is:"a code"`
-		NoUpstream  string `is:"a code"`
+		Failed, Unavailable string `is:"a code"`
+		NoUpstream          string `is:"a code" key:"no_upstream"`
 	}
 	s.decode(n, "failures", &keys)
 	t := s.table
+	if t.invalid = t.CodeThatMeans(Malformed); t.invalid == "" {
+		s.errorf(codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
+	}
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
 		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: t.invalid,
 	}
-}
-
-// readUnknown reads what happens to fields without a row.
-func (s *source) readUnknown(n *yaml.Node) {
-	keys := struct {
-		Request string `is:"drop|pass|refuse"`
-		Reply   string `is:"drop|pass"`
-	}{"refuse", "drop"}
-	s.decode(n, "unknown", &keys)
-	s.table.unknown = map[Message]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 
 // checkReferences checks what can be checked only when the whole table has been read.
@@ -214,12 +193,8 @@ func (s *source) checkReferences(operations *yaml.Node) {
 			}
 		}
 		for _, p := range o.paths[:2] {
-			switch other := paths[p]; {
-			case p == "":
-			case other == o.Name:
-				s.errorf(name, "%s has the same path in both forms, %s", o.Name, p)
-			case other != "":
-				s.errorf(name, "%s and %s have the same path, %s", other, o.Name, p)
+			if paths[p] != "" && p != "" {
+				s.errorf(name, "%s and %s have the same path, %s", paths[p], o.Name, p)
 			}
 			paths[p] = o.Name
 		}
@@ -232,29 +207,23 @@ func (s *source) checkAllMeanings() {
 	if len(s.problems) > 0 {
 		return
 	}
-	first, has := map[*role]*row{}, map[*role][]string{}
+	has, first := map[string]bool{}, map[*role]*row{} // by role and meaning
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
-			if r.Means != nil {
-				first[r.Role] = cmp.Or(first[r.Role], r)
-				has[r.Role] = slices.AppendSeq(has[r.Role], maps.Values(r.Means))
+			for _, meaning := range r.Means {
+				has[r.Role.name+" "+meaning], first[r.Role] = true, cmp.Or(first[r.Role], r)
 			}
-		}
-	}
-	for of, r := range first {
-		for _, meaning := range of.means {
-			if !slices.Contains(has[of], meaning) {
-				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, of.name)
-			}
-		}
-	}
-	for _, o := range s.table.operations {
-		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], (&row{NoValueWhile: []string{meaning}}).decides) {
-					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s",
-						o.Name, meaning)
+					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s", o.Name, meaning)
 				}
+			}
+		}
+	}
+	for role, r := range first {
+		for _, meaning := range role.means {
+			if !has[role.name+" "+meaning] {
+				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
 			}
 		}
 	}
@@ -263,7 +232,7 @@ func (s *source) checkAllMeanings() {
 // readForms reads the two forms of the table, then those that are like one of them: such a form has everything of the
 // other one, but for what it says itself.
 func (s *source) readForms(n *yaml.Node) {
-	own := 0
+	prefixes := map[string]bool{"": true}
 	for name, value := range s.members(n, "forms") {
 		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
 		if like := child(value, "like"); like != nil {
@@ -274,65 +243,33 @@ func (s *source) readForms(n *yaml.Node) {
 			if prefix := child(value, "prefix"); prefix != nil {
 				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
 			}
-			merged := s.cloneOf(child(n, like.Value))
-			remove(merged, "prefix")
-			s.merge(merged, value, mapLevel, true)
-			remove(merged, "like")
-			value = merged
-		} else if own++; own > 2 || own < f.index+1 {
+			value = without(mapLevel.merge(without(child(n, like.Value), "prefix"), value), "like")
+		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like >= 0 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
 				name.Value)
 			continue
 		}
-		if s.isReserved(name.Value) {
+		if isReserved(name.Value) {
 			s.errorf(name, "a form cannot be named %q, which is a key of rows or operations", name.Value)
 		}
-		s.readForm(name, value, &f)
+		if s.decode(value, "a form", &f) {
+			if f.Numbers == "json" {
+				f.digits = number
+			}
+			if f.Result != "" {
+				f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
+				f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
+			}
+			s.readEnvelope(name, value, &f)
+			switch at := child(value, "prefix"); {
+			case at == nil:
+			case !strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/"):
+				s.errorf(at, "prefix must begin and end with a slash, but is %q", f.Prefix)
+			case prefixes[f.Prefix]:
+				s.errorf(at, "prefix: the other form has it, too, so no path shows the form of a call")
+			}
+			prefixes[f.Prefix] = true
+		}
 		s.table.forms = append(s.table.forms, f)
 	}
-}
-
-func (s *source) readForm(name, value *yaml.Node, f *form) {
-	if !s.decode(value, "a form", f) {
-		return
-	}
-	if f.Numbers == "json" {
-		f.digits = number
-	}
-	if f.Result != "" {
-		f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
-		f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
-	}
-	s.readEnvelope(name, value, f)
-	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
-		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
-	}
-}
-
-// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
-// in JSON paths: the gateway uses the names of an envelope in them.
-func (s *source) fieldPath(n *yaml.Node, is string) string {
-	const digits = "0123456789"
-	inName := func(c rune) bool {
-		return strings.ContainsRune("_-$"+digits, c) || unicode.In(c, unicode.Letter, unicode.Mark)
-	}
-	path := s.str(n, is)
-	names := []string{path}
-	switch {
-	case path == "":
-		return ""
-	case is != "a field name":
-		names = segments(path)
-	}
-	for _, name := range names {
-		switch {
-		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
-			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
-		case strings.Trim(name, digits) == "":
-			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
-		case n.Tag != "!!str":
-			s.errorf(n, "%s must be text: write %q in quotes", is, name)
-		}
-	}
-	return path
 }

@@ -28,16 +28,15 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method       string         `is:"POST|PUT" must:"be"`
-		Under        byForm[string] `is:"a field name"` // the object that holds the fields
-		IdentifiedBy []string       `is:"a role" must:"be"`
-		Answer       byForm[string]
-		Request      *yaml.Node `must:"be"`
+		Method  string         `is:"POST|PUT" must:"be"`
+		Result  byForm[string] `is:"a field name"` // the object that holds the fields
+		Answer  byForm[string]
+		Request *yaml.Node `must:"be"`
 	}
 	if !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.identifiedBy, c.under = keys.Method, keys.IdentifiedBy, keys.Under
+	c.method, c.under = keys.Method, keys.Result
 	c.answers = make(byForm[answer], len(s.table.forms))
 	for f, json := range keys.Answer {
 		if json == "" {
@@ -51,16 +50,20 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
-	for _, role := range c.identifiedBy {
-		hasField := func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }
-		if !slices.ContainsFunc(o.rows[callbackMessage], hasField) {
-			s.errorf(name, "%s: identified_by needs a row with role: %s and a path in both forms", name.Value, role)
+	for _, r := range o.rows[callbackMessage] { // what a callback is about
+		isKnown := slices.Contains(c.identifiedBy, r.Role.name)
+		if (r.Role.Secret || r.Role.Same == "must") && r.onlyForm() < 0 && !isKnown {
+			c.identifiedBy = append(c.identifiedBy, r.Role.name)
 		}
+	}
+	if c.identifiedBy == nil {
+		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by which it says "+
+			"what it is about", name.Value)
 	}
 	for _, r := range o.rows[callbackMessage] {
 		for f, path := range r.Path {
 			if path != "" {
-				r.Path[f] = joinPath(keys.Under[f], path)
+				r.Path[f] = joinPath(keys.Result[f], path)
 			}
 		}
 	}

@@ -12,16 +12,14 @@ import (
 // operationKeys are the keys of an operation.
 type operationKeys struct {
 	Paths          byForm[string]    `by:"form"`
-	Effect         Effect            `must:"be"`
+	Effect         Effect            `is:"read|write" must:"be"`
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
-	Bare           int               // a form
-	StateReturns   bool
-	Status         byForm[int] `is:"200..203"` // of a success, with a body
-	Route          string      `is:"default"`
-	Result         string      `is:"list"`
-	Hash           *yaml.Node  // what is hashed
-	Request, Reply *yaml.Node  `must:"be"`
+	Bare           string            `is:"a form"`
+	Status         byForm[int]       `is:"200..203"` // of a success, with a body
+	Result         string            `is:"list"`
+	Hash           *yaml.Node        // what is hashed
+	Request, Reply *yaml.Node        `must:"be"`
 }
 
 // bareForms returns a form and those that are like it.
@@ -34,12 +32,12 @@ func (s *source) bareForms(bare int) byForm[bool] {
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{Bare: -1}
+	var k operationKeys
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, StateReturns: k.StateReturns,
-		byDefault: k.Route != "", paths: k.Paths, bare: s.bareForms(k.Bare), sets: k.Sets, status: k.Status,
-		list: k.Result != "", rows: map[Message][]*row{}, table: s.table,
+		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, sets: k.Sets,
+		bare: s.bareForms(s.table.formIndex(Form(k.Bare))), status: k.Status, list: k.Result != "",
+		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
@@ -57,38 +55,38 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	if len(s.problems) == before {
 		s.readHash(o, k.Hash)
 	}
+	// An address that nothing was created with is notified of what may come again.
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Replaced })
 	s.checkOperation(o, name, n)
 }
 
 // checkOperation checks how the keys of an operation go together.
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	bare := slices.Index(o.bare, true)
-	if o.paths[0] == "" && o.paths[1] == "" {
-		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms[:2], ", in "))
-	}
-	if o.list && o.paths[0] != "" && o.paths[1] != "" {
-		s.errorf(name, "%s: result: list cannot be translated, "+
-			"so the operation can have a path in one form only", o.Name)
-	}
-	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
-		s.errorf(child(n, "creates"), "creates: %s needs effect: write and a row of the request with role: %s",
-			o.Name, o.Created)
-	}
-	if len(o.sets) > 0 && o.Effect != Write {
-		s.errorf(child(n, "sets"), "sets: %s needs effect: write", o.Name)
-	}
-	if bare < 0 {
-		return
-	}
-	if result := s.table.forms[bare].Result; result != "" {
-		s.errorf(name, "%s: bare cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
-	}
 	showsSuccess := func(r *row) bool { // a secret can be missing
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
-	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of %s in the reply whose role has same: must, or with means, "+
-			"to recognise a success", o.Name, s.forms[bare])
+	for _, rule := range []struct {
+		is   bool
+		at   *yaml.Node
+		text string
+	}{
+		{o.paths[0]+o.paths[1] == "", name, "the path is missing; give it one form, or both"},
+		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
+		{
+			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
+			"creates needs effect: write and a row of the request with role: " + o.Created,
+		},
+		{len(o.sets) > 0 && o.Effect != Write, child(n, "sets"), "sets needs effect: write"},
+		{bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name, "bare cannot be a form that has its results in an object"},
+		{
+			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
+			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",
+		},
+	} {
+		if rule.is {
+			s.errorf(rule.at, "%s: %s", o.Name, rule.text)
+		}
 	}
 }
 

@@ -4,235 +4,185 @@ import (
 	"cmp"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
 // isReserved reports whether a name is a key that can stand beside the name of a form.
-func (s *source) isReserved(name string) bool {
-	keys := slices.Concat(s.keysOf(reflect.TypeFor[row]()), s.keysOf(reflect.TypeFor[operationKeys]()))
-	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key != "" && k.key == name })
+func isReserved(name string) bool {
+	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
+	return name == useKey || name == "text" ||
+		slices.ContainsFunc(slices.Concat(keysOf(reflect.TypeFor[row]()), keysOf(reflect.TypeFor[operationKeys]())), isKey)
 }
 
 // readRows reads the rows of a message.
 func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
-	for range s.members(n, "a "+string(m)) { // reports what is no mapping
-		break
-	}
-	s.checkUse(n, m)
-	o.rows[m] = s.readRowList(o, m, s.rowsOf(n, m), false)
-	if m != Reply {
-		return
-	}
+	o.rows[m] = s.readRowList(o, m, n, "a "+string(m))
 	for _, r := range o.rows[m] {
 		s.checkEcho(o, r)
-		asks := slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
+		asks := m == Reply && slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
 		r.must, r.repeats = asks && r.Role.Same == "must", asks && r.Role.Same == "count"
 	}
 }
 
-// checkUse checks the names of the shared rows of a message.
-func (s *source) checkUse(message *yaml.Node, m Message) {
-	known := names(child(s.root, "shared"))
-	if m == callbackMessage {
-		known = append(known, names(child(s.root, "operations"))...)
-	}
-	for _, use := range listOf(child(message, useKey)) {
-		name := s.str(use, useKey)
-		if s.used[name] = true; name != "" && !slices.Contains(known, name) {
-			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
-		}
-	}
-}
-
 // readRowList reads the rows of a message, or of an item of a list in it, and checks that no two contradict each other.
-func (s *source) readRowList(o *Operation, m Message, named []namedRow, inList bool) (list []*row) {
-	// By form and path, of the row or of an object around it: the first such row.
-	used := make([]map[string]*row, len(s.table.forms))
-	byRole := map[*role][]*row{}
-	for _, n := range named {
+func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, what string) (list []*row) {
+	for name, value := range s.members(n, what) {
 		before := len(s.problems)
-		r := s.readRow(o, m, n, inList)
+		r := s.readRow(o, m, name, value, what)
 		if len(s.problems) > before {
 			continue
 		}
-		for f := range r.Path {
-			if used[f] == nil {
-				used[f] = map[string]*row{}
+		for f, path := range r.Path {
+			form := &s.table.forms[f]
+			if m == Reply && what != eachKey && form.Result == "" && slices.Contains(form.names(), segments(path)[0]) {
+				s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, form.name)
 			}
-			s.checkPath(m, r, f, used[f], inList)
+			for _, other := range list {
+				switch is := other.Path[f]; {
+				case path == "" || is == "":
+				case strings.HasPrefix(path+".", is+"."), strings.HasPrefix(is+".", path+"."):
+					s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, is)
+				case other.Role == r.Role && r.Role != noRole && !r.Role.Many:
+					s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
+				}
+			}
 		}
-		s.checkRole(r, byRole[r.Role])
-		byRole[r.Role] = append(byRole[r.Role], r)
 		list = append(list, r)
 	}
 	return list
 }
 
-func (s *source) readRow(o *Operation, m Message, n namedRow, inList bool) *row {
-	t, at := s.table, n.row
-	for _, value := range Members(n.row) { // an overlay may have changed a part of the row
-		if s.overlayOf[value] != "" {
+func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what string) *row {
+	t, at := s.table, n
+	for _, value := range Members(n) { // an overlay may have changed a part of the row
+		if value.Column >= fileColumns {
 			at = value
 		}
 	}
 	r := &row{
-		Path: t.everywhere(""), pattern: t.everywhere(""), Role: noRole,
-		numbers: make(byForm[kind], len(t.forms)), width: make(byForm[int], len(t.forms)),
-		lossCode: t.invalid, malformed: t.invalid, node: n.row, id: n.name.Value,
-		source: Row{s.fileOf(at), at.Line, n.name.Value + ": " + showRow(n.row)},
+		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid,
+		node: n, id: name.Value,
+		source: Row{s.fileOf(at), at.Line, name.Value + ": " + showRow(n)},
 	}
-	if name := s.fieldPath(n.name, "a path"); child(n.row, s.firstForm()) == nil && o.paths[0] != "" {
-		r.Path[0] = name
+	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
+		r.Path[0] = path
 	}
-	if slices.Contains(s.forms, n.name.Value) {
-		s.errorf(n.name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
-			n.name.Value)
+	if slices.Contains(s.forms, name.Value) {
+		s.errorf(name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
+			name.Value)
+		return r
 	}
-	if !s.decode(n.row, "a row", r) {
+	before := len(s.problems)
+	if !s.decode(n, "a row", r) {
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example, r.exampleKind, f.used = f.About, f.example, f.kind, true
+		r.about, r.example, r.exampleKind, f.used = f.about, f.example, f.kind, true
 	}
-	r.exact = m == Reply && r.Role.Exact
-	r.Required = r.Required && m == Request // shared rows can be in a reply
-	s.checkMisplaced(r, string(m), n.shared)
-	if inList {
-		s.checkMisplaced(r, "row of each", n.shared)
-		if r.Role != noRole && !r.Role.Many {
-			s.errorf(child(r.node, "role"), "role: a message has many items, so their rows can only have a role with "+
-				"many: true")
-		}
+	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
+	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
+	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), isForm))
+	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
+		r.echoed = path
+	} else {
+		r.always = r.Fill
 	}
 	s.readAs(r)
-	s.readFill(m, r)
-	s.readLost(m, r)
-	if r.Check != nil && m == Request {
-		s.readCheck(r)
+	s.readCheck(r)
+	s.readValues(r)
+	if r.loss = r.Lost; r.Lost != "" && r.Lost != "drop" {
+		if r.loss = "refuse"; r.Lost != r.loss {
+			r.lossCode = s.text(child(n, "lost"), "lost", "a code")
+		}
 	}
-	if r.Code != "" && r.Check == nil && !r.Required && m == Request {
-		s.errorf(child(r.node, "code"), "code needs required or check")
+	s.checkForms(o, m, r)
+	if len(s.problems) == before {
+		s.checkRules(o, m, r, what == eachKey)
 	}
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code
 	}
-	s.checkForms(o, m, r)
-	s.checkMeans(m, r)
-	s.checkKeys(r)
-	s.checkConversion(r)
+	if len(s.problems) == before && (r.hasPairs() || r.pattern[0] != "" || r.Means != nil) {
+		s.checkLaws(r)
+	}
 	s.readItems(o, m, r)
 	return r
 }
 
-// readAs reads the conversion of a row.
+// eachKey is the key of the rows of an item.
+const eachKey = "each"
+
+// readAs reads how the forms write a value: all with the same digits or decimals, or each as a number, text or zeros, or
+// with a pattern.
 func (s *source) readAs(r *row) {
-	switch {
-	case r.As == nil:
-	case r.As.Kind == yaml.MappingNode:
-		for f, word := range s.members(r.As, "as") {
-			form, is := s.form(f, "as"), s.str(word, "as")
-			switch {
-			case form < 0 || is == "":
-			case is == "number":
-				r.numbers[form] = number
-			case is == "text" || strings.Trim(is, "0") == "":
-				if r.numbers[form] = text; is != "text" {
-					r.width[form] = len(is)
-				}
-			default:
-				r.pattern[form] = is
+	kinds := map[string]bool{}
+	for f, is := range r.As {
+		kind := "pattern"
+		switch {
+		case is == "" || is == "digits" || is == "decimal":
+			r.as, kind = is, is
+		case is == "number":
+			r.as, kind, r.numbers[f] = "digits", "by form", number
+		case is == "text" || strings.Trim(is, "0") == "":
+			if r.as, kind, r.numbers[f] = "digits", "by form", text; is != "text" {
+				r.width[f] = len(is)
 			}
+		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
+			r.pattern[f] = is
+		default:
+			kind = ""
 		}
-		for _, list := range []any{r.numbers, r.width, r.pattern} {
-			s.inherit(r.As, reflect.ValueOf(list))
-		}
-		if !slices.Contains(r.pattern, "") {
-			break
-		}
-		if r.as = "digits"; slices.Contains(r.numbers, absent) {
-			s.errorf(r.As, "as: write a pattern for each form, or number, text or zeros (a text with leading zeros) for each")
-		}
-	default:
-		r.as = oneOf(s, r.As, "as", "digits", "decimal")
+		kinds[kind] = true
 	}
-	r.digits = r.as == "digits"
-}
-
-// readFill reads a constant, or a path of the request after $.
-func (s *source) readFill(m Message, r *row) {
-	switch {
-	case r.Fill == nil:
-	case r.Fill.Kind == yaml.ScalarNode && strings.HasPrefix(r.Fill.Value, "$") && r.Fill.Value != "$":
-		if r.echoed = r.Fill.Value[1:]; m != Reply {
-			s.errorf(r.Fill, "fill: %s is a value of the request, which only a reply can repeat", r.Fill.Value)
-		}
-	case m == Reply:
-		s.errorf(r.Fill, "fill: a reply can only repeat a value of the request, as in fill: $PATH")
-	default:
-		r.always = s.constant(r.Fill)
+	at := child(r.node, "as")
+	isWord := at != nil && at.Kind == yaml.ScalarNode && !kinds["digits"] && !kinds["decimal"]
+	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1 || isWord) {
+		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each number, text "+
+			"or zeros (a text with leading zeros)", digitPlaces)
 	}
 }
 
-// readLost reads what becomes of a field that the other form lacks.
-func (s *source) readLost(m Message, r *row) {
-	if r.loss = r.Lost; r.Lost == "" || r.Lost == "drop" {
-		return
-	}
-	if r.loss = "refuse"; r.Lost != r.loss {
-		r.lossCode = s.text(child(r.node, "lost"), "lost", "a code")
-	}
-	if m != Request {
-		s.errorf(child(r.node, "lost"), "lost: nothing of a %s is refused; write lost: drop", m)
-	}
-}
+// checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
+var checkExpression = regexp.MustCompile(`^(?:([1-9]\d*)?\.\.([1-9]\d*)?|([1-9]\d*) digits)$`)
 
-// readCheck reads the bounds of a value of a request: a range of characters, or of numbers; a number of digits; or all
-// values.
+// readCheck reads the bounds of a value of a request, or all values.
 func (s *source) readCheck(r *row) {
 	n := r.Check
-	if n.Kind == yaml.SequenceNode {
-		for _, item := range s.items(n, "check") {
-			r.oneOf = append(r.oneOf, s.str(item, "check"))
-		}
-		if r.oneOf == nil {
-			s.errorf(n, "check needs at least one value")
-		}
+	if n == nil {
 		return
 	}
-	right := n.Kind == yaml.ScalarNode
-	bound := func(text string) int {
-		i, err := strconv.Atoi(text)
-		right = right && (text == "" || err == nil && i > 0)
-		return i
+	if n.Kind == yaml.SequenceNode {
+		s.read(n, "check", "", reflect.ValueOf(&r.oneOf).Elem())
+		return
 	}
-	low, high, isRange := strings.Cut(n.Value, "..")
-	if count, isCount := strings.CutSuffix(n.Value, " digits"); isCount {
-		r.exactDigits = bound(count)
-		right = right && count != ""
-	} else {
-		r.min, r.max = bound(low), bound(high)
-		right = right && isRange && low+high != ""
+	found, isRight := checkExpression.FindStringSubmatch(n.Value), true
+	for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
+		if found != nil && found[i+1] != "" {
+			var err error
+			*into, err = strconv.Atoi(found[i+1])
+			isRight = isRight && err == nil
+		}
 	}
-	switch {
-	case !right:
+	if !isRight || r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
 		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
-	case r.max > 0 && r.min > r.max:
-		s.errorf(n, "check: %d is greater than %d", r.min, r.max)
 	}
 }
 
 // checkEcho checks the row of the request that a row of a reply repeats.
 func (s *source) checkEcho(o *Operation, r *row) {
-	asks := func(asked *row) bool { return asked.id == r.echoed && asked.Path[max(r.onlyForm(), 0)] != "" }
+	form := max(r.onlyForm(), 0)
+	asks := func(asked *row) bool { return asked.id == r.echoed && asked.Path[form] != "" }
 	switch i := slices.IndexFunc(o.rows[Request], asks); {
 	case i >= 0:
 		r.asked = o.rows[Request][i]
 	case r.echoed != "":
-		s.errorf(r.Fill, "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[max(r.onlyForm(), 0)],
+		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[form],
 			didYouMeanRow(r.echoed, o.rows[Request]))
 	}
 }
@@ -246,208 +196,109 @@ func didYouMeanRow(name string, rows []*row) string {
 	return DidYouMean(name, known)
 }
 
-// checkPath checks that the path of a row in a form does not overlap with those of the rows before it.
-func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, inList bool) {
-	path, envelope := r.Path[form], s.table.forms[form]
-	if path == "" {
-		return
-	}
-	for end, c := range path + "." {
-		if c != '.' {
-			continue
-		}
-		other := used[path[:end]]
-		if other != nil && (other.Path[form] == path[:end] || end == len(path)) {
-			s.errorf(r.node, "%s: the row %s already has the path %s", path, other.id, other.Path[form])
+// checkForms checks that a row has a path where its operation has one, or says what happens to the field.
+func (s *source) checkForms(o *Operation, m Message, r *row) {
+	forms := s.table.forms
+	for f, path := range r.Path {
+		switch {
+		case r.Path[0]+r.Path[1] == "":
+			s.errorf(r.node, "a row needs a path in at least one form")
 			return
+		case path != "" && o.paths[f] == "" && o.paths[s.table.base(f)] == "":
+			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
+		case path == "" && o.paths[f] != "" && r.Fill.kind == absent && r.Lost == "":
+			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[f].name)
+		case path == "" && o.bare[f] && m == Reply && r.Role.Same == "must": // it would show a success
+			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
 		}
-		used[path[:end]] = cmp.Or(other, r)
-	}
-	if m == Reply && !inList && envelope.Result == "" && slices.Contains(envelope.names(), segments(path)[0]) {
-		s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, envelope.name)
 	}
 }
 
-// checkRole checks that no other row of the message has the role in the same form. others are the rows before it with
-// the role.
-func (s *source) checkRole(r *row, others []*row) {
-	if r.Role == noRole || r.Role.Many {
-		return
+// checkLaws checks that what a row writes comes back as it was: a text with the digits of its pattern, and a value without a
+// pair, also if it would become one of a pair. Each value with a meaning has it in each form, and no value of a pair has none.
+func (s *source) checkLaws(r *row) {
+	at, t := cmp.Or(child(r.node, "values"), child(r.node, "as")), s.table
+	for value, means := range Members(child(r.node, "means")) {
+		if !slices.Contains(r.Role.means, means.Value) {
+			s.errorf(value, "means: role: %s has no meaning %q%s", r.Role.name, means.Value, DidYouMean(means.Value, r.Role.means))
+		}
 	}
-	for _, other := range others {
-		for f, path := range r.Path {
-			if path != "" && other.Path[f] != "" {
-				s.errorf(r.node, "role: the row %s already has the role %s", other.id, r.Role.name)
+	valueIn := func(json []byte) value { return valueOf(gjson.ParseBytes(json)) }
+	for from, form := range t.forms {
+		for to := range t.forms {
+			there, back := t.mappings([]*row{r}, from, to)[0], t.mappings([]*row{r}, to, from)[0]
+			var samples [][]byte
+			if r.pattern[from] != "" {
+				samples = append(samples, appendString(nil, newPattern(r.pattern[from], "").sample()))
+			}
+			for _, p := range r.Values.list {
+				c := p.Values[to]
+				sample, fits := back.convert.write(nil, valueIn([]byte(c.json)), false)
+				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
+					samples = append(samples, sample)
+				}
+			}
+			for _, sample := range samples {
+				written, fits := there.append(nil, valueIn(sample), false)
+				if again, _ := back.append(nil, valueIn(written), false); fits && string(again) != string(sample) {
+					s.errorf(at, "%s: %s of %s comes back as %s", r.id, sample, form.name, again)
+					return
+				}
+			}
+		}
+		for _, word := range slices.Sorted(maps.Keys(r.Means)) {
+			written, fits := t.mappings([]*row{r}, 0, from)[0].append(nil, valueIn(appendString(nil, word)), false)
+			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
+				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
+				return
+			}
+		}
+		for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
+			c := p.Values[from]
+			if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), from) == "" {
+				s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, form.name)
 				return
 			}
 		}
 	}
 }
 
-// checkForms checks that a row of one form, and only such a row, says what happens to the field in the other form.
-func (s *source) checkForms(o *Operation, m Message, r *row) {
-	only, forms := r.onlyForm(), s.table.forms
-	says, lacks := r.Fill != nil || r.Lost != "", -1
-	for f, path := range r.Path {
-		switch {
-		case path == "" && o.paths[f] != "":
-			lacks = f
-		case path != "" && o.paths[f] == "" && (forms[f].like < 0 || o.paths[forms[f].like] == ""):
-			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
-		}
+// readItems reads the rows of an item if the row is a list.
+func (s *source) readItems(o *Operation, m Message, r *row) {
+	if r.Each == nil {
+		return
 	}
-	switch {
-	case r.Path[0]+r.Path[1] == "":
-		s.errorf(r.node, "a row needs a path in at least one form")
-	case lacks < 0 && says && o.paths[0] != "" && o.paths[1] != "":
-		s.errorf(r.node, "fill and lost are for a field that a form lacks, but this row has a path in all")
-	case lacks >= 0 && !says:
-		s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[lacks].name)
-	}
-	if only >= 0 && r.hasPairs() {
-		s.errorf(r.node, "values: the row needs a path in both forms")
-	}
-	// Such a field shows a success in the form whose replies have no envelope.
-	for f, bare := range o.bare {
-		if bare && m == Reply && r.Role.Same == "must" && r.Path[f] == "" {
-			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
-		}
-	}
-}
-
-// checkMeans checks the meanings of values against those of the role.
-func (s *source) checkMeans(m Message, r *row) {
 	before := len(s.problems)
 	switch {
-	case len(r.Means) == 0 && m == Reply && r.Role.means != nil:
-		// Without it no state would say anything, and a reply without an envelope would never be a success.
-		s.errorf(child(r.node, "role"), "role: %s needs means: write what each value means, as in means: {VALUE: %s}",
-			r.Role.name, r.Role.means[0])
-		return
-	case r.Means == nil:
-		return
-	case r.Role.means == nil:
-		s.errorf(child(r.node, "means"), "means needs a role that has moves")
-		return
-	case r.digits:
-		s.errorf(child(r.node, "as"), "means is not allowed with as: digits, since only text has a meaning")
-	}
-	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
-		meaning := r.Means[value]
-		if !slices.Contains(r.Role.means, meaning) {
-			hint := DidYouMean(meaning, r.Role.means)
-			s.errorf(child(child(r.node, "means"), value),
-				"means: role: %s has no meaning %q%s", r.Role.name, meaning, hint)
+	case !r.list && r.Each.Kind != yaml.MappingNode:
+		s.errorf(r.Each, "each must be the rows of an item, or value")
+	case r.onlyForm() >= 0 && r.list && r.loss != "": // the table does not look into it
+	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
+		s.errorf(r.node, "each needs a path in both forms: for a list of one form write each: value and lost")
+	case !r.list:
+		if r.items = s.readRowList(o, m, r.Each, eachKey); len(r.items) == 0 && len(s.problems) == before {
+			s.errorf(r.Each, "each: no row is left")
 		}
-	}
-	for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
-		switch v := p.Values[0]; {
-		case v.kind != text:
-			s.errorf(child(r.node, "values"), "values: a field with means has text: write %q in quotes", v.text)
-		case v.text != "" && r.Means[v.text] == "":
-			s.errorf(child(r.node, "values"), "values: %q of %s has no meaning: add it to means", v.text, s.forms[0])
-		}
-	}
-	if len(s.problems) == before {
-		s.checkWords(r)
-	}
-}
-
-// checkWords checks that no value gets a meaning by its spelling alone.
-func (s *source) checkWords(r *row) {
-	if !r.hasPairs() || r.onlyNullPairs() {
-		return
-	}
-	at := child(r.node, "values")
-	for _, value := range slices.Sorted(maps.Keys(r.Means)) {
-		if _, paired := r.Values.find(0, 1, value); !paired {
-			s.errorf(at, "values: %q means %s and has no pair: write {%s: %s, %s: …}",
-				value, r.Means[value], s.forms[0], value, s.forms[1])
-		}
-	}
-	for _, p := range r.Values.list {
-		for f, other := range p.Values {
-			is := r.Means[p.Values[0].text]
-			if means := r.meaningOf(other.text, f); f > 0 && means != is && other.kind != null {
-				s.errorf(at, "values: %q of %s is paired with values of different meanings, %s and %s",
-					other.text, s.forms[f], means, is)
+	default:
+		item := *r
+		item.Path = slices.Clone(r.Path)
+		for f := range r.Path {
+			if r.Path[f] != "" {
+				item.Path[f] = itself
 			}
 		}
-	}
-}
-
-// misplacedKeys are the keys that have no effect in a row, by its place: its message, or an item of a list, where keys
-// cannot refer to other parts of a message.
-var misplacedKeys = map[string]string{
-	"request":     "means no_value_while otherwise",
-	"reply":       "required check code",
-	"callback":    "no_value_while required check code",
-	"row of each": "no_value_while means",
-}
-
-// checkMisplaced checks where keys stand. Shared rows say of requests and replies what each has.
-func (s *source) checkMisplaced(r *row, place string, shared bool) {
-	for key := range strings.FieldsSeq(misplacedKeys[place]) {
-		if v := child(r.node, key); v != nil && !(shared && place == "reply") {
-			s.errorf(v, "%s is not allowed in a %s", key, place)
+		var in struct {
+			Names byForm[string] `by:"form" is:"a field name"`
 		}
-	}
-}
-
-// checkKeys checks that the keys of the row make sense together.
-func (s *source) checkKeys(r *row) {
-	empty := child(r.node, "empty")
-	if r.Role.Replaced && (r.As != nil || r.hasPairs()) {
-		s.errorf(r.node, "as and values are not allowed with role: %s, which is replaced", r.Role.name)
-	}
-	if r.Role.Same != "" && (r.pattern[0] != "" || r.hasPairs() || r.isMoved() ||
-		slices.Max(r.width) > 0) {
-		// Each form would have another text: every success would be about something else.
-		s.errorf(r.node, "role: %s is the same in request and reply, so its rows cannot have values, shift, zeros or a pattern",
-			r.Role.name)
-	}
-	for _, key := range []string{"fill", "values", "absent", "check"} {
-		isConstant := key != "check" || r.oneOf != nil
-		if v := child(r.node, key); v != nil && r.Role.Secret && isConstant && r.echoed == "" {
-			const text = "%s is not allowed with role: %s, which is secret: commands and pages show the table"
-			s.errorf(v, text, key, r.Role.name)
-		}
-	}
-	if r.digits && (r.oneOf != nil || r.exactDigits > 0) {
-		s.errorf(r.Check, "check: as: digits needs a range, such as 1..9")
-	}
-	if n := child(r.node, "no_value_while"); n != nil {
-		var meanings []string
-		for _, role := range s.table.roles {
-			meanings = append(meanings, role.means...)
-		}
-		for _, meaning := range r.NoValueWhile {
-			if !slices.Contains(meanings, meaning) {
-				s.errorf(n, "no_value_while: no role has the meaning %q%s", meaning, DidYouMean(meaning, meanings))
+		if r.Each.Kind == yaml.MappingNode && s.decode(r.Each, eachKey, &in) {
+			for f, name := range in.Names {
+				item.Path[f] = cmp.Or(name, item.Path[f])
+			}
+			if in.Names[0] != "" && in.Names[1] != "" {
+				s.errorf(r.Each, "each: with a name in both forms it is a row: write {%s: %s}", in.Names[0], in.Names[1])
 			}
 		}
-		if !s.convertsDigits(r) || empty != nil {
-			s.errorf(n, "no_value_while %s, and no empty", needsDigits)
-		}
+		item.Required, item.Optional, item.Each, item.list = false, false, nil, false
+		r.content, r.items = s.table.newContent(), []*row{&item}
 	}
-	if n := child(r.node, "otherwise"); n != nil && !s.convertsDigits(r) {
-		s.errorf(n, "otherwise %s", needsDigits)
-	}
-	switch {
-	case empty == nil:
-	case r.Empty.kind != number:
-		s.errorf(empty, "empty must be a whole number such as 0, but is %s", show(empty))
-	case !s.convertsDigits(r):
-		s.errorf(empty, "empty %s", needsDigits)
-	case r.hasPairs():
-		s.errorf(empty, "empty is not allowed with values: add a pair for the empty value instead")
-	}
-}
-
-// needsDigits says what convertsDigits requires.
-const needsDigits = "needs as: digits and a path in both forms, of which one has numbers: json and the other numbers: text"
-
-// convertsDigits reports whether one form has the row's digits as a number, and the other as text.
-func (s *source) convertsDigits(r *row) bool {
-	return r.onlyForm() < 0 && r.digits && r.digitsIn(&s.table.forms[0]) != r.digitsIn(&s.table.forms[1])
 }

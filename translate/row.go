@@ -8,50 +8,33 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A row is one field of one message, as the table declares it. Its lists are by form. An
-// exported field is a key of the table.
+// A row is one field of one message, as the table declares it. Its lists are by form. An exported field is a key of the
+// table, unless its tag says that it is none.
 type row struct {
 	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
 	Role         *role             // noRole for none
-	As           *yaml.Node        // digits, decimal, or the patterns of both forms
-	Shift        byForm[int]       `is:"1..18"` // in the form that has one, the number is greater by this power of ten
-	Values       pairs             // values that differ
-	Empty        constant          // the number that the form with text writes as ""
-	Absent       byForm[constant]  // in the form that has one, the other form leaves out the field instead of this value
-	Otherwise    string            `is:"drop|pass"` // a word without a pair, for the form with numbers; "" is pass
-	NoValueWhile []string          // while the value of another row of the reply has one of these meanings, 0 and "" are no value
+	NoValueWhile []string          `key:"no_value_while"` // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
-	Fill         *yaml.Node        // what the form that has the field gets from the other one
+	Fill         constant          // what the form that has the field gets from the other one
 	Lost         string            // what becomes of the field in the other form
 	Required     bool              // a request must have it
-	Check        *yaml.Node        // the bounds of a value of a request
 	Code         string            `is:"a code"` // of the refusal of a value out of bounds
-	Optional     bool              // a success without the field is complete
-	Each         *yaml.Node        // of a list: the rows of its items, or `value`
-	In           byForm[string]    `is:"a field name"` // of a list of values: in one form, the name of the field that each item has
+	Each         *yaml.Node        // of a list: the rows of its items, or what each value is
+	content
+
+	Optional bool `key:"-"` // required: false: a success without the field is complete
 
 	id     string // its name
 	node   *yaml.Node
 	source Row
 
-	// From As.
-	as      string // "digits" or "decimal"; "" for neither
-	digits  bool
-	numbers byForm[kind]   // of a row that says it: how each form writes the digits
-	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
-	pattern byForm[string] // by form: the places of the digits of a text
-
-	always   constant // from Fill: for the form that has the field, if the message comes from the other form
-	echoed   string   // from Fill: the name of the row of the request
+	always   constant // Fill, but for a path: for the form that has the field, if the message comes from the other form
+	echoed   string   // from Fill, a path: the name of the row of the request
 	asked    *row     // that row
 	loss     string   // from Lost: "drop" or "refuse"
 	lossCode string
 
-	// From Check. Bounds are of the number of characters, or of the number in an `as: digits` row; 0 for none.
-	min, max    int
-	exactDigits int
-	oneOf       []string
-	malformed   string // the code of a value that the other form cannot represent
+	malformed string // the code of a value that the other form cannot represent
 
 	must    bool // of a reply: it must have the value that the request has in its row of the same role
 	repeats bool // likewise, but another value passes and is counted
@@ -65,6 +48,40 @@ type row struct {
 	items []*row // from Each: the rows of an item; nil for a row that is no list
 }
 
+// A content is what values a row can have: those of each item, if it is a list of values.
+type content struct {
+	As     byForm[string] // digits, decimal, or what each form writes
+	Shift  byForm[int]    `is:"1..18"` // in the form that has one, the number is greater by this power of ten
+	Values pairs          // values that differ
+	Check  *yaml.Node     // the bounds of a value of a request
+
+	// From Values.
+	Empty     constant         `key:"-"` // the number that the form with text writes as ""
+	Absent    byForm[constant] `key:"-"` // in the form that has one, the other form leaves out the field instead of this value
+	Otherwise string           `key:"-"` // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
+
+	// From As.
+	as      string // "digits" or "decimal"; "" for neither
+	digits  bool
+	numbers byForm[kind]   // of a row that says it: how each form writes the digits
+	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
+	pattern byForm[string] // by form: the places of the digits of a text
+
+	// From Check. Bounds are of the number of characters, or of the number in an `as: digits` row; 0 for none.
+	min, max    int
+	exactDigits int
+	oneOf       []string
+}
+
+// newContent returns the content of a row that says nothing about it.
+func (t *Table) newContent() content {
+	n := len(t.forms)
+	return content{
+		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), numbers: make(byForm[kind], n),
+		width: make(byForm[int], n), pattern: t.everywhere(""),
+	}
+}
+
 // digitsIn returns how a form writes the digits of the row: as a number, or as text.
 func (r *row) digitsIn(f *form) kind {
 	if is := r.numbers[f.index]; is != absent {
@@ -75,6 +92,11 @@ func (r *row) digitsIn(f *form) kind {
 
 // hasPairs reports whether the table has pairs for values of the row.
 func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
+
+// onlyNullPairs reports whether the row's pairs say what null is, or in digits what "" is, and nothing about other values.
+func (r *row) onlyNullPairs() bool {
+	return r.hasPairs() && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.isSpecial(r.digits) })
+}
 
 // mayBeWord reports whether a form with text may write a word instead of the digits: a code, but no time or number.
 func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact && !r.hasPairs() }
@@ -129,17 +151,19 @@ func (r *row) decides(other *row) bool {
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
 type role struct {
-	name     string
-	Secret   bool // the value is never shown
-	Public   bool // the value is not personal data
-	Many     bool // several rows of a message may have the role
-	Exact    bool // one difference between the replies of two backends is too many
-	Replaced bool // the gateway replaces the value, so its rows have no conversion
-	// A success of another call has another value: its reply is unusable (must), or is counted (count). Rows of must have
-	// no conversion, and a number of a request is a whole number in digits, so that two spellings are never two values.
-	Same  string   `is:"must|count"`
+	name   string
+	Secret bool // the value is never shown
+	Public bool // the value is not personal data
+	Many   bool // several rows of a message may have the role
+	Exact  bool // one difference between the replies of two backends is too many
+	// A success of another call has another value: its reply is unusable (must), or is counted (count). The gateway replaces
+	// that of never. Rows have no conversion, and a number of a request with must is a whole number in digits, so that two
+	// spellings are never two values.
+	Same  string   `is:"must|count|never"`
 	Done  []string // the meanings that say that what counts was done, such as a payment
 	Moves []string // which meaning can follow directly after which, as "unpaid to paid"; nothing follows after the others
+
+	Replaced bool `key:"-"` // Same is never
 
 	means []string            // the meanings that Moves names, in this order
 	next  map[string][]string // by Moves
@@ -150,12 +174,9 @@ var noRole = &role{}
 
 // A fieldText is what `fields` says of all rows with one name of a field.
 type fieldText struct {
-	About   string
-	Example *yaml.Node // a scalar
-
-	example string
-	kind    kind // of the example
-	used    bool // a row has this name
+	about, example string
+	kind           kind // of the example
+	used           bool // a row has this name
 }
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.

@@ -19,8 +19,6 @@ type source struct {
 	table        *Table
 	root         *yaml.Node
 	forms        []string // the names of the forms in the tree, which may be wrong
-	file         string
-	overlayOf    map[*yaml.Node]string // by node of an overlay: the overlay's name
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
@@ -31,16 +29,12 @@ type source struct {
 
 // errorf adds a problem at the position of n.
 func (s *source) errorf(n *yaml.Node, text string, args ...any) {
-	s.problems = append(s.problems, s.problem(n, text, args...))
-}
-
-func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 	n = cmp.Or(n, s.root) // a form has what it is like without a word
-	return Problem{s.fileOf(n), n.Line, n.Column, fmt.Sprintf(text, args...)}
+	s.problems = append(s.problems, Problem{s.fileOf(n), n.Line, n.Column % fileColumns, fmt.Sprintf(text, args...)})
 }
 
 // fileOf returns the name of the file that a node came from.
-func (s *source) fileOf(n *yaml.Node) string { return cmp.Or(s.overlayOf[n], s.file) }
+func (s *source) fileOf(n *yaml.Node) string { return s.table.files[n.Column/fileColumns].Name }
 
 // members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for
 // nil.
@@ -53,14 +47,11 @@ func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.
 
 // items returns the items of the list n. It is a problem if n is not a list. It returns nothing for nil.
 func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
-	switch {
-	case n == nil:
-		return nil
-	case n.Kind != yaml.SequenceNode:
-		s.errorf(n, "%s must be a list", what)
-		return nil
+	if n == nil || n.Kind == yaml.SequenceNode {
+		return cmp.Or(n, &yaml.Node{}).Content
 	}
-	return n.Content
+	s.errorf(n, "%s must be a list", what)
+	return nil
 }
 
 // A keyOfField is the key that a field of a struct has in the table, and how its value is read. The key is "" for the
@@ -71,34 +62,30 @@ type keyOfField struct {
 	index    []int
 }
 
-var capitals = regexp.MustCompile("[A-Z]")
-
-// keysOf returns the keys of a struct: the names of its exported fields in snake_case.
-func (s *source) keysOf(t reflect.Type) []keyOfField {
-	if known, ok := s.keys[t]; ok {
-		return known
-	}
-	var keys []keyOfField
+// keysOf returns the keys of a struct: the names of its exported fields in lower case, or what the tag `key` says.
+func keysOf(t reflect.Type) (keys []keyOfField) {
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.IsExported() {
-			continue
+		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index}
+		if f.Tag.Get("by") == "form" {
+			k.key = ""
 		}
-		k := keyOfField{is: f.Tag.Get("is"), required: f.Tag.Get("must") != "", index: f.Index}
-		if f.Tag.Get("by") != "form" {
-			k.key = capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })[1:]
+		if f.IsExported() && k.key != "-" {
+			keys = append(keys, k)
 		}
-		keys = append(keys, k)
 	}
-	s.keys[t] = keys
 	return keys
 }
 
 // decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
-// for the field that gets the values under the names of the forms, `must:"be"` for a required key, and `is` says what a
-// text must be: one of several words, or what func text names.
+// for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what is
+// no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v := len(s.problems), reflect.ValueOf(into).Elem()
-	keys := s.keysOf(v.Type())
+	keys, known := s.keys[v.Type()]
+	if !known {
+		keys = keysOf(v.Type())
+		s.keys[v.Type()] = keys
+	}
 	for key, value := range s.members(n, what) {
 		form := s.table.formIndex(Form(key.Value))
 		at := slices.IndexFunc(keys, func(k keyOfField) bool {
@@ -116,7 +103,7 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 				continue
 			}
 		}
-		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
+		s.read(value, key.Value, keys[at].is, field)
 	}
 	for _, k := range keys {
 		if field := v.FieldByIndex(k.index); strings.HasPrefix(field.Type().Name(), "byForm") {
@@ -153,25 +140,24 @@ func (s *source) inherit(n *yaml.Node, field reflect.Value) {
 	}
 }
 
-// read reads the value of a key.
-func (s *source) read(n *yaml.Node, key, is string, into any) {
-	switch v := into.(type) {
+// read reads the value of a key into a field.
+func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
+	switch v := into.Addr().Interface().(type) {
 	case *bool:
-		*v = s.boolean(n, key)
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(v) != nil {
+			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
+		}
 	case *int:
 		var low, high int
-		if _, err := fmt.Sscanf(is, "%d..%d", &low, &high); err != nil {
-			*v = s.form(n, key)
-		} else if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
+		fmt.Sscanf(is, "%d..%d", &low, &high)
+		if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
 			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
 		}
-	case *string:
-		*v = s.text(n, key, is)
 	case *[]string:
 		for _, item := range s.items(n, key) {
 			*v = append(*v, s.text(item, key, is))
 		}
-		if len(*v) == 0 && n.Kind == yaml.SequenceNode {
+		if n.Kind == yaml.SequenceNode && len(*v) == 0 {
 			s.errorf(n, "%s needs at least one value", key)
 		}
 	case *map[string]string:
@@ -179,36 +165,39 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		for name, each := range s.members(n, key) {
 			(*v)[s.text(name, key, is)] = s.str(each, key)
 		}
-	case *Effect:
-		*v = oneOf(s, n, key, Read, Write)
-	case *Meaning:
-		*v = oneOf(s, n, key, allMeanings...)
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		if *v = (constant{null, nullText, "null"}); n.Tag != nullTag || is == "" {
-			*v = s.constant(n)
-		}
-	case *pairs:
-		*v = s.readPairs(n)
+		*v = s.constant(n, is != "")
+	case *pairs: // func readValues reads them
 	case **yaml.Node:
 		*v = n
-	default: // a value for each form, or one text for all
-		byForm := s.ofForms(reflect.ValueOf(into).Elem())
-		isText := byForm.Index(0).Kind() == reflect.String
-		if n.Kind != yaml.MappingNode && isText {
-			for f := range s.table.forms {
-				s.read(n, key, is, byForm.Index(f).Addr().Interface())
-			}
+	default:
+		switch into.Kind() {
+		case reflect.String:
+			into.SetString(s.text(n, key, is))
+			return
+		case reflect.Struct:
+			s.decode(n, key, v)
 			return
 		}
-		if !isText && n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-			s.errorf(n, "%s needs a value for %s or %s", key, s.forms[0], s.forms[1])
-		}
-		for name, each := range s.members(n, key) {
-			if f := s.form(name, key); f >= 0 {
-				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
+		// A value for each form, or one text for all.
+		list := s.ofForms(into)
+		isForAll := n.Kind == yaml.ScalarNode && list.Index(0).Kind() == reflect.String
+		for f, form := range s.table.forms {
+			if isForAll {
+				s.read(n, key, is, list.Index(f))
+			} else if each := child(n, string(form.name)); each != nil {
+				s.read(each, key+"."+string(form.name), is, list.Index(f))
 			}
+		}
+		if !isForAll {
+			for name := range s.members(n, key) {
+				s.form(name, key)
+			}
+		}
+		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for a form", key)
 		}
 	}
 }
@@ -225,25 +214,20 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 		return s.fieldPath(n, is)
 	case "a role":
 		return s.roleName(n, key)
+	case "a form":
+		s.form(n, key)
+		return n.Value
 	}
 	return oneOf(s, n, key, strings.Split(is, "|")...)
 }
 
 // str returns the text of a scalar. It is a problem if n is empty or not a scalar.
 func (s *source) str(n *yaml.Node, what string) string {
-	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
+	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == nullTag {
 		s.errorf(n, "%s must be text, but is %s", what, show(n))
 		return ""
 	}
 	return n.Value
-}
-
-func (s *source) boolean(n *yaml.Node, what string) bool {
-	var v bool
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
-		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-	}
-	return v
 }
 
 // oneOf returns the text of a scalar that must be one of the allowed values.
@@ -251,18 +235,23 @@ func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
 	}
-	var words []string
-	for _, word := range allowed {
-		words = append(words, string(word))
-	}
-	s.errorf(n, "%s must be %s, but is %s", what, strings.Join(words, " or "), show(n))
+	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(allowed), "[]"), " ", " or ")
+	s.errorf(n, "%s must be %s, but is %s", what, words, show(n))
 	return ""
 }
 
-// constant returns a scalar of the table: a whole number, true or false, or text.
-func (s *source) constant(n *yaml.Node) constant {
+// The words of pairs that stand for no value of their own. In quotes they are texts as any other.
+const missingWord, otherWord = "missing", "other"
+
+// constant returns a scalar of the table: a whole number, true or false, or text, and in a pair also null or a word.
+func (s *source) constant(n *yaml.Node, inPair bool) constant {
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
-	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+	case inPair && n.Tag == nullTag:
+		return constant{null, nullText, "null"}
+	case inPair && (n.Value == missingWord || n.Value == otherWord) && n.Style&quoted == 0:
+		return constant{json: n.Value}
+	case n.Kind != yaml.ScalarNode || n.Tag == nullTag:
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
 	case strings.HasPrefix(n.Value, "${"):
 		s.errorf(n, "a table has no ${env:NAME} and no ${file:PATH}: %q would be the value itself", n.Value)
@@ -291,11 +280,43 @@ func (s *source) form(n *yaml.Node, what string) int {
 func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 	var all []string
 	for _, k := range known {
-		if k.key != "" {
-			all = append(all, k.key)
-		} else {
-			all = append(all, s.forms...)
+		all = append(all, k.key)
+	}
+	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, append(all, s.forms...)))
+}
+
+// fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
+// in JSON paths: the gateway uses the names of an envelope in them.
+func (s *source) fieldPath(n *yaml.Node, is string) string {
+	path := s.str(n, is)
+	names := []string{path}
+	switch {
+	case path == "":
+		return ""
+	case is != "a field name":
+		names = segments(path)
+	}
+	for _, name := range names {
+		switch {
+		case otherCharacter.MatchString(name):
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
+		case strings.Trim(name, "0123456789") == "":
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, all))
+	return path
+}
+
+// otherCharacter finds a character that a name of a field cannot have, such as one that is not UTF-8.
+var otherCharacter = regexp.MustCompile(`[^\pL\pM0-9_$-]`)
+
+// suggest is DidYouMean with a limit: a table with many mistakes and many names has suggestions for the first mistakes
+// only.
+func (s *source) suggest(name string, known []string) string {
+	if s.compared += len(known); s.compared > 300_000 {
+		return ""
+	}
+	return DidYouMean(name, known)
 }

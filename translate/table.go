@@ -93,7 +93,6 @@ type Operation struct {
 	StateReturns bool
 
 	hash         *operationHash    // nil if its requests have no hash
-	byDefault    bool              // `route: default`: also a read goes to the default upstream
 	paths        byForm[string]    // "" if the form lacks the operation
 	bare         byForm[bool]      // whether a successful reply has no envelope
 	status       byForm[int]       // of a success; 0 for any 2xx
@@ -378,8 +377,8 @@ func (t *Table) intern(code string) string {
 }
 
 // ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they
-// name no bill. Otherwise they go to the default upstream.
-func (o *Operation) ByStage() bool { return o.Effect == Read && !o.byDefault }
+// name no bill. Otherwise they go to the default upstream: writes, and what only one form has.
+func (o *Operation) ByStage() bool { return o.Effect == Read && o.paths[0] != "" && o.paths[1] != "" }
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string {

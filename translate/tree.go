@@ -10,56 +10,62 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A table is read from one tree: that of its file, with each overlay merged into it by path.
+// A table is read from one tree: that of its file, with each overlay merged into it by path, in which the rows that
+// messages use are written out. Only a tree that was just parsed is changed.
 
 // load parses the table, merges the overlays into it and reads the result.
 func load(t *Table) (*source, Problems) {
 	s := &source{
-		table: t, overlayOf: map[*yaml.Node]string{}, keys: map[reflect.Type][]keyOfField{},
-		used: map[string]bool{},
+		table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1},
+		keys: map[reflect.Type][]keyOfField{}, used: map[string]bool{},
 	}
+	whole := s.root
 	for i, file := range t.files {
-		root, err := ParseYAML(file)
+		over, err := ParseYAML(file)
 		if err != nil {
 			return nil, err.(Problems)
 		}
-		if i == 0 {
-			s.file, s.root = file.Name, root
-		} else {
-			s.setOverlay(root, file.Name)
-		}
-		for _, form := range names(child(root, "forms")) {
-			if !slices.Contains(s.forms, form) {
-				s.forms = append(s.forms, form)
+		ofFile(over, i)
+		s.members(over, "a table")
+		order := []string{"forms", "shared", "operations", "callbacks"} // in which they refer to each other
+		for _, name := range append(order, names(without(over, order...))...) {
+			if key, value := find(over, name); key != nil {
+				section := mappingAt(key, key, value)
+				s.check(section, s.root, tableLevel, i == 0)
+				s.root = tableLevel.merge(s.root, section)
+				s.forms = names(child(s.root, "forms"))
 			}
 		}
-		if s.spellOut(root); len(s.problems) > 0 {
-			break
+		if len(s.problems) > 0 {
+			return s, s.problems.Sorted()
 		}
-		before := s.allRows()
-		if s.members(root, "a table"); i == 0 {
-			s.merge(&yaml.Node{Kind: yaml.MappingNode}, root, tableLevel, true) // finds what null cannot remove
-			continue
+		before := whole
+		if whole = s.expand(s.root, tableLevel); i > 0 {
+			s.recordChanges(over, before, whole)
 		}
-		if key, shared := find(root, "shared"); key != nil { // other rows refer to these
-			remove(root, key.Value)
-			root.Content = slices.Concat([]*yaml.Node{key, shared}, root.Content)
+		if i < len(t.files)-1 {
+			s.problems = nil // a later overlay may mend it
 		}
-		s.merge(s.root, root, tableLevel, false)
-		s.recordChanges(root, before)
 	}
-	if s.prune(s.root, tableLevel, nil); len(s.problems) == 0 {
-		s.readTable()
+	for name, rows := range s.members(child(whole, "shared"), "shared") {
+		if s.members(rows, "shared."+name.Value); !s.used[name.Value] {
+			s.errorf(name, "shared: no message has use: %s", name.Value)
+		}
 	}
+	s.root = without(whole, "shared")
+	s.readTable()
 	// A mistake in shared rows is found in every message that uses them.
 	return s, slices.Compact(s.problems.Sorted())
 }
 
-// setOverlay records that a node and all nodes in it came from an overlay.
-func (s *source) setOverlay(n *yaml.Node, name string) {
-	s.overlayOf[n] = name
+// fileColumns is more than a line has columns: above it, the column of a node has the number of its file.
+const fileColumns = 1 << 32
+
+// ofFile notes in a node, and in all nodes in it, from which file they are.
+func ofFile(n *yaml.Node, file int) {
+	n.Column += file * fileColumns
 	for _, child := range n.Content {
-		s.setOverlay(child, name)
+		ofFile(child, file)
 	}
 }
 
@@ -69,45 +75,206 @@ const useKey = "use"
 // messageKeys are the keys under which an operation or a callback has its messages.
 var messageKeys = []Message{Request, Reply}
 
-// spellOut writes rows and fields that are plain text as mappings, so that all merge alike.
-func (s *source) spellOut(root *yaml.Node) {
-	for _, rows := range Members(child(root, "shared")) {
-		s.spellOutRows(rows, false)
-	}
-	for _, field := range Members(child(root, "fields")) {
-		s.spellOutText(field, "about")
-	}
-	for _, section := range []string{"operations", "callbacks"} {
-		for _, operation := range Members(child(root, section)) {
-			for _, m := range messageKeys {
-				s.spellOutRows(child(operation, string(m)), true)
-			}
-		}
-	}
+const nullTag = "!!null"
+
+// A level is a place in the tree of a table, which says how an overlay changes what is there.
+type level int
+
+const (
+	valueLevel level = iota // is replaced as a whole
+	mapLevel                // is merged
+	tableLevel
+	codesLevel
+	groupLevel      // a list is added to the one that is there
+	operationsLevel // an addition has a + before its name, so that a misspelled name is not added
+	callbacksLevel  // likewise
+	operationLevel
+	callbackLevel
+	sharedLevel
+	rowsLevel    // like operationsLevel
+	requestLevel // the rows of a message, which can use others
+	replyLevel   // likewise
+	callbackRows // likewise
+	rowLevel
+)
+
+// levels are the levels below each level, by key; that of "" is the level below all other keys.
+var levels = map[level]map[string]level{
+	mapLevel: {"flag": valueLevel, "": mapLevel},
+	tableLevel: {
+		"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel, "": mapLevel,
+	},
+	codesLevel:      {"": groupLevel},
+	operationsLevel: {"": operationLevel},
+	callbacksLevel:  {"": callbackLevel},
+	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel, "": mapLevel},
+	callbackLevel:   {"request": callbackRows, "": mapLevel},
+	sharedLevel:     {"": rowsLevel},
+	rowsLevel:       {useKey: valueLevel, "": rowLevel},
+	requestLevel:    {useKey: valueLevel, "": rowLevel},
+	replyLevel:      {useKey: valueLevel, "": rowLevel},
+	callbackRows:    {useKey: valueLevel, "": rowLevel},
+	rowLevel:        {"each": rowsLevel, "means": mapLevel},
 }
 
-func (s *source) spellOutRows(rows *yaml.Node, isMessage bool) {
-	for name, row := range Members(rows) {
-		s.spellOutRows(child(row, "each"), false)
-		switch {
-		case name.Value == useKey && !isMessage: // rows could use themselves
-			s.errorf(name, "use: only a request or a reply can use shared rows, not these rows or the items of a list")
-		case name.Value != useKey && len(s.forms) > 1:
-			s.spellOutText(row, s.forms[1])
-		}
+func (l level) below(key string) level {
+	if below, ok := levels[l][key]; ok {
+		return below
 	}
+	return levels[l][""]
 }
 
-// spellOutText writes a text as a mapping with one key.
-func (s *source) spellOutText(n *yaml.Node, key string) {
-	if n.Kind != yaml.ScalarNode || n.Tag == nullTag {
+// isMessage reports whether the rows at the level can use others.
+func (l level) isMessage() bool { return l == requestLevel || l == replyLevel || l == callbackRows }
+
+// merge lays one tree over another. Mappings are merged, and everything else is replaced. null stays in the tree, since
+// it can remove a row that a message gets from shared ones.
+func (l level) merge(base, over *yaml.Node) *yaml.Node {
+	isMap, isGroup := over.Kind == yaml.MappingNode, over.Kind == yaml.SequenceNode && l == groupLevel
+	if base == nil || base.Kind != over.Kind || l == valueLevel || !isMap && !isGroup {
+		return over
+	}
+	merged := *base
+	if merged.Content = slices.Clone(base.Content); isGroup {
+		merged.Content = append(merged.Content, over.Content...)
+		return &merged
+	}
+	index := map[string]int{} // without it 100,000 codes of an overlay take minutes
+	for i, name := range names(base) {
+		index[name] = 2*i + 1
+	}
+	for key, value := range Members(over) {
+		if at := index[key.Value]; at > 0 {
+			merged.Content[at-1], merged.Content[at] = key, l.below(key.Value).merge(merged.Content[at], value)
+		} else {
+			merged.Content = append(merged.Content, key, value)
+		}
+	}
+	return &merged
+}
+
+// check reports what does not fit in a tree that is laid over another, takes the + from its names, and writes rows that are
+// plain text as mappings, so that all merge alike. In what is new all names are new.
+func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
+	if over.Kind != yaml.MappingNode || l == valueLevel {
 		return
 	}
-	text := s.cloneOf(n)
-	*n = yaml.Node{
-		Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: text.Line, Column: text.Column,
-		Content: []*yaml.Node{scalar(key, text), text},
+	if l.isMessage() { // it can use rows that its overlay has added
+		before := len(s.problems)
+		if key, use := find(over, useKey); key != nil {
+			base = l.merge(base, mappingAt(over, key, use))
+		}
+		base = s.withUsed(base, l)
+		s.problems = s.problems[:before]
 	}
+	there := map[string]*yaml.Node{}
+	for key, value := range Members(base) {
+		there[key.Value] = value
+	}
+	for key, value := range Members(over) {
+		below := l.below(key.Value)
+		named := below == operationLevel || below == callbackLevel || below == rowLevel && key.Value != "+"+useKey
+		name, plus := strings.CutPrefix(key.Value, "+")
+		if plus = plus && named; plus {
+			key.Value, key.Tag = name, "!!str"
+		}
+		name = key.Value
+		isText := value.Kind == yaml.ScalarNode && value.Tag != nullTag && len(s.forms) > 1
+		if below == rowLevel && isText && !slices.Contains(s.forms, name) {
+			text := *value
+			*value = *mappingAt(value, scalar(s.forms[1], value), &text)
+			value.Style = yaml.FlowStyle
+		}
+		old := there[name]
+		known := old != nil && old.Tag != nullTag
+		hint := func() string { return s.suggest(name, slices.Collect(maps.Keys(there))) }
+		switch isNull := value.Tag == nullTag; {
+		case isNull && value.Value != "null":
+			s.errorf(key, "%s has no value; null removes it", key.Value)
+		case isNull && !known && !s.isPath(l, key.Value) && key.Value != useKey:
+			s.errorf(key, "%s: null removes it, but there is nothing with this name%s", name, hint())
+		case plus && (known || isNew):
+			s.errorf(key, "+%s: only what an overlay adds has a +; write it without", name)
+		case !plus && !known && !isNew && named:
+			s.errorf(key, "the table has no %s here; to add it, write +%[1]s%s", name, hint())
+		default:
+			s.check(value, old, below, isNew || l != tableLevel && (!known || old.Kind != yaml.MappingNode))
+		}
+	}
+}
+
+// expand returns a tree without what null removes, with the rows that its messages use.
+func (s *source) expand(n *yaml.Node, l level) *yaml.Node {
+	if n.Kind != yaml.MappingNode || l == valueLevel {
+		return n
+	}
+	if l == tableLevel {
+		clear(s.used)
+	}
+	if l.isMessage() {
+		n = s.withUsed(n, l)
+	}
+	whole := *n
+	whole.Content = nil
+	for key, value := range Members(n) {
+		if l == rowsLevel && key.Value == useKey { // rows could use themselves
+			s.errorf(key, "use: only a request or a reply can use shared rows, not these rows or the items of a list")
+		} else if value.Tag != nullTag || s.isPath(l, key.Value) {
+			whole.Content = append(whole.Content, key, s.expand(value, l.below(key.Value)))
+		}
+	}
+	return &whole
+}
+
+// withUsed returns the rows of a message: those that it uses, and its own over them. A callback can use those of a reply.
+func (s *source) withUsed(message *yaml.Node, l level) *yaml.Node {
+	known := names(child(s.root, "shared"))
+	if l == callbackRows {
+		known = append(known, names(child(s.root, "operations"))...)
+	}
+	if message == nil || message.Kind != yaml.MappingNode {
+		return message
+	}
+	used, from := mappingAt(message), map[string]string{}
+	for _, use := range listOf(child(message, useKey)) {
+		name := s.str(use, useKey)
+		rows, of := child(child(s.root, "shared"), name), rowsLevel
+		if reply := child(child(child(s.root, "operations"), name), string(Reply)); l == callbackRows && reply != nil {
+			rows, of = s.expand(reply, replyLevel), replyLevel
+		}
+		if s.used[name] = true; name != "" && (rows == nil || rows.Tag == nullTag) {
+			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
+		}
+		for key, row := range Members(rows) {
+			if row.Tag == nullTag {
+				continue
+			}
+			if from[key.Value] != "" {
+				s.errorf(use, "use: %s and %s both have the row %s", from[key.Value], name, key.Value)
+				continue
+			}
+			from[key.Value] = name
+			used.Content = append(used.Content, key, lent(row, of, l))
+		}
+	}
+	return l.merge(used, without(message, useKey))
+}
+
+// lent returns a row without the keys that the rows of a message cannot have, if it uses the row of another place.
+func lent(row *yaml.Node, from, to level) *yaml.Node {
+	if row.Kind != yaml.MappingNode || to == requestLevel {
+		return row
+	}
+	fill, required := child(row, "fill"), child(row, "required")
+	if row = without(row, "check", "code"); required != nil && required.Value == "true" {
+		row = without(row, "required")
+	}
+	if from == replyLevel {
+		if row = without(row, "role", "means", "no_value_while", "fill"); fill != nil && child(row, "lost") == nil {
+			row.Content = append(row.Content, scalar("lost", fill), scalar("drop", fill))
+		}
+	}
+	return row
 }
 
 // isPath reports whether a key of a row or of an operation is the name of a form that has a path if nothing is said.
@@ -119,261 +286,6 @@ func (s *source) isPath(l level, key string) bool {
 
 // firstForm returns the name of the first form, or "".
 func (s *source) firstForm() string { return append(s.forms, "")[0] }
-
-const nullTag = "!!null"
-
-// A level is a place in the tree of a table, which says how an overlay changes what is there.
-type level int
-
-const (
-	tableLevel      level = iota
-	operationsLevel       // an addition has a + before its name, so that a misspelled name is not added
-	operationLevel
-	sharedLevel
-	rowsLevel // like operationsLevel
-	rowLevel
-	mapLevel   // is merged
-	valueLevel // is replaced as a whole
-)
-
-// below returns the level of what is under a key.
-func (l level) below(key string) level {
-	switch {
-	case l == tableLevel && (key == "operations" || key == "callbacks"):
-		return operationsLevel
-	case l == tableLevel && key == "shared":
-		return sharedLevel
-	case l == operationsLevel:
-		return operationLevel
-	case l == operationLevel && slices.Contains(messageKeys, Message(key)), l == sharedLevel, l == rowLevel && key == "each":
-		return rowsLevel
-	case l == rowsLevel && key != useKey:
-		return rowLevel
-	case l == tableLevel, l == operationLevel, l == mapLevel && key != "flag", l == rowLevel && key == "means":
-		return mapLevel
-	}
-	return valueLevel
-}
-
-// merge lays one mapping over another. Mappings are merged, codes are added to their group, and everything else is
-// replaced. null removes what is there. It stays in the tree, since it can remove a row that a message gets from shared
-// ones. In what is new all names are new.
-func (s *source) merge(base, over *yaml.Node, l level, isNew bool) {
-	used, index := map[string]*yaml.Node{}, map[string]int{} // without it 100,000 codes of an overlay take minutes
-	if l == rowsLevel {
-		used = byName(slices.Concat(s.usedRows(base), s.usedRows(over)))
-	}
-	for i, name := range names(base) {
-		index[name] = 2 * i
-	}
-	put := func(key, value *yaml.Node) {
-		at, ok := index[key.Value]
-		if !ok {
-			at = len(base.Content)
-			index[key.Value], base.Content = at, append(base.Content, key, value)
-		}
-		base.Content[at], base.Content[at+1] = key, value
-	}
-	for key, value := range Members(over) {
-		name, plus := strings.CutPrefix(key.Value, "+")
-		named := l == operationsLevel || l == rowsLevel && name != useKey
-		if plus = plus && named; plus {
-			key.Value, key.Tag = name, "!!str"
-		}
-		var old *yaml.Node
-		if at, ok := index[key.Value]; ok {
-			old = base.Content[at+1]
-		}
-		shared := used[key.Value]
-		known := old != nil && old.Tag != nullTag || old == nil && shared != nil
-		hint := func() string {
-			return s.suggest(key.Value, slices.AppendSeq(names(base), maps.Keys(used)))
-		}
-		isMerged := value.Kind == yaml.MappingNode && l.below(key.Value) != valueLevel
-		switch isNull := value.Tag == nullTag; {
-		case isNull && value.Value != "null":
-			s.errorf(key, "%s has no value; null removes it", key.Value)
-		case isNull && !known && !s.isPath(l, key.Value):
-			s.errorf(key, "%s: null removes it, but there is nothing with this name%s", key.Value, hint())
-		case plus && (known || isNew):
-			s.errorf(key, "+%s: only what an overlay adds has a +; write it without", key.Value)
-		case !plus && !known && !isNew && named:
-			s.errorf(key, "the table has no %s here; to add it, write +%[1]s%s", key.Value, hint())
-		case isMerged && known && old == nil && shared.Kind == yaml.MappingNode:
-			s.merge(s.cloneOf(shared), value, rowLevel, isNew)
-			put(key, value) // func rowsOf merges it into the shared one
-		case isMerged && known && old != nil && old.Kind == yaml.MappingNode:
-			s.merge(old, value, l.below(key.Value), isNew)
-		case isMerged && !known:
-			added := s.cloneOf(value)
-			added.Content = nil
-			put(key, added)
-			s.merge(added, value, l.below(key.Value), isNew || l != tableLevel)
-		case known && value.Kind == yaml.SequenceNode && base == child(s.root, "codes") && old.Kind == value.Kind:
-			old.Content = append(old.Content, value.Content...)
-		default:
-			put(key, value)
-		}
-	}
-}
-
-// usedRows returns the shared rows of a message.
-func (s *source) usedRows(message *yaml.Node) []namedRow {
-	key, use := find(message, useKey)
-	if key == nil {
-		return nil
-	}
-	return s.rowsOf(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, use}}, callbackMessage)
-}
-
-// prune removes what null stands for from a mapping, but what it removes from a shared row, and what says that a form
-// has no path.
-func (s *source) prune(n *yaml.Node, l level, shared *yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		return
-	}
-	used := map[string]*yaml.Node{}
-	if l == rowsLevel {
-		used = byName(s.usedRows(n))
-	}
-	var kept []*yaml.Node // not in place: copies of n keep theirs
-	for key, value := range Members(n) {
-		under := cmp.Or(child(shared, key.Value), used[key.Value])
-		if value.Tag == nullTag && under == nil && !s.isPath(l, key.Value) {
-			continue
-		}
-		if below := l.below(key.Value); below != valueLevel {
-			s.prune(value, below, under)
-		}
-		kept = append(kept, key, value)
-	}
-	n.Content = kept
-}
-
-// cloneOf returns a copy of a tree, from the same files.
-func (s *source) cloneOf(n *yaml.Node) *yaml.Node {
-	c := *n
-	if name, ok := s.overlayOf[n]; ok {
-		s.overlayOf[&c] = name
-	}
-	c.Content = nil
-	for _, child := range n.Content {
-		c.Content = append(c.Content, s.cloneOf(child))
-	}
-	return &c
-}
-
-// A namedRow is a row of a message. Its name is its path in the first form, unless the row has another one.
-type namedRow struct {
-	name, row *yaml.Node
-	shared    bool // it is one of those that the message uses
-}
-
-// rowsOf returns the rows of a message: those that it uses, with its own of the same name merged into them, and its
-// own. A callback can use the rows of a reply.
-func (s *source) rowsOf(n *yaml.Node, m Message) (rows []namedRow) {
-	index := map[string]int{}
-	add := func(name, row *yaml.Node, shared bool) {
-		at, ok := index[name.Value]
-		if !ok {
-			index[name.Value], rows = len(rows), append(rows, namedRow{name, row, shared})
-			return
-		}
-		under, over := rows[at].row, row
-		if shared {
-			under, over = over, under
-		}
-		if rows[at].shared = true; under.Kind == yaml.MappingNode && over.Kind == yaml.MappingNode {
-			merged, problems := s.cloneOf(under), s.problems
-			s.merge(merged, over, rowLevel, true)
-			over, s.problems = merged, problems // it was checked when it was added
-		}
-		rows[at].row = over
-	}
-	for key, value := range Members(n) {
-		if key.Value != useKey {
-			add(key, value, false)
-			continue
-		}
-		for _, name := range listOf(value) {
-			if reply := child(child(child(s.root, "operations"), name.Value), string(Reply)); m == callbackMessage && reply != nil {
-				for _, r := range s.rowsOf(reply, Reply) {
-					add(r.name, s.borrowed(r.row), true)
-				}
-				continue
-			}
-			for shared, row := range Members(child(child(s.root, "shared"), name.Value)) {
-				add(shared, row, true)
-			}
-		}
-	}
-	rows = slices.DeleteFunc(rows, func(r namedRow) bool { return r.row.Tag == nullTag })
-	for i, r := range rows {
-		rows[i].row = s.cloneOf(r.row)
-		s.prune(rows[i].row, rowLevel, nil)
-	}
-	return rows
-}
-
-// listOf returns the items of a list, or the only one without a list.
-func listOf(n *yaml.Node) []*yaml.Node {
-	switch {
-	case n == nil || n.Tag == nullTag:
-		return nil
-	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
-		return n.Content
-	}
-	return []*yaml.Node{n}
-}
-
-// borrowed returns a copy of a row of a reply without the keys that a callback cannot have.
-func (s *source) borrowed(n *yaml.Node) *yaml.Node {
-	row := s.cloneOf(n)
-	for _, key := range strings.Fields("role means no_value_while required check code") {
-		remove(row, key)
-	}
-	if fill := remove(row, "fill"); fill != nil && child(row, "lost") == nil {
-		row.Content = append(row.Content, scalar("lost", fill), scalar("drop", fill))
-	}
-	if each := child(row, "each"); each != nil {
-		for i := 1; i < len(each.Content); i += 2 {
-			each.Content[i] = s.borrowed(each.Content[i])
-		}
-	}
-	return row
-}
-
-// scalar returns a text with the position of another node.
-func scalar(text string, at *yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: at.Line, Column: at.Column}
-}
-
-// messageRows are the rows of a message, for the report of what an overlay changes.
-type messageRows struct {
-	message string // such as "bill.read reply"
-	rows    []namedRow
-}
-
-// allRows returns copies of the rows of all messages, and the roles.
-func (s *source) allRows() (all []messageRows) {
-	roles := messageRows{message: "roles"}
-	for name, role := range Members(child(s.root, "roles")) {
-		roles.rows = append(roles.rows, namedRow{name: name, row: s.cloneOf(role)})
-	}
-	all = append(all, roles)
-	for _, section := range []string{"operations", "callbacks"} {
-		for name, operation := range Members(child(s.root, section)) {
-			for _, key := range messageKeys {
-				m := key
-				if section == "callbacks" {
-					m = callbackMessage
-				}
-				all = append(all, messageRows{name.Value + " " + string(key), s.rowsOf(child(operation, string(key)), m)})
-			}
-		}
-	}
-	return all
-}
 
 // A RowChange is what an overlay changes in one row of the table.
 type RowChange struct {
@@ -392,96 +304,80 @@ func (t *Table) Changes() []RowChange { return t.changes }
 // safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
 var safetyKeys = strings.Fields("as values shift role means lost check required same secret moves")
 
-// recordChanges records what an overlay has changed in the rows of messages.
-func (s *source) recordChanges(overlay *yaml.Node, before []messageRows) {
-	known, others := map[string][]namedRow{}, len(s.changes)
-	for _, m := range before {
-		known[m.message] = m.rows
-	}
-	for _, m := range s.allRows() {
-		was, is := byName(known[m.message]), byName(m.rows)
-		for _, r := range m.rows {
-			if old := was[r.name.Value]; !sameNode(old, r.row) {
-				s.recordChange(m.message, r.name.Value, overlay, old, r.row, was)
+// allRows returns the rows of each message, by its name.
+func allRows(root *yaml.Node) *yaml.Node {
+	all := mappingAt(root, scalar("roles", root), child(root, "roles"))
+	for _, section := range []string{"operations", "callbacks"} {
+		for name, operation := range Members(child(root, section)) {
+			for _, m := range messageKeys {
+				all.Content = append(all.Content, scalar(name.Value+" "+string(m), name), child(operation, string(m)))
 			}
 		}
-		for _, r := range known[m.message] {
-			if is[r.name.Value] == nil {
-				s.recordChange(m.message, r.name.Value, overlay, r.row, nil, nil)
+	}
+	return all
+}
+
+// recordChanges records what an overlay has changed in the rows of messages.
+func (s *source) recordChanges(over, before, after *yaml.Node) {
+	was, others := allRows(before), len(s.changes)
+	for message, rows := range Members(allRows(after)) {
+		old := child(was, message.Value)
+		for key := range Members(rowsLevel.merge(rows, cmp.Or(old, rows, over))) {
+			name := key.Value
+			b, a := child(old, name), child(rows, name)
+			if sameNode(b, a) {
+				continue
 			}
+			c := RowChange{File: s.fileOf(over), Message: message.Value, Lost: lostKeys(b, a)}
+			c.Line = lineOf(a, func(n *yaml.Node) bool { return s.fileOf(n) == c.File })
+			operation, _, _ := strings.Cut(c.Message, " ")
+			for _, text := range []string{name, operation} { // it was removed, has lost a key, or is used by what is new
+				c.Line = cmp.Or(c.Line, lineOf(over, func(n *yaml.Node) bool { return n.Value == text }))
+			}
+			if a != nil {
+				c.After = name + ": " + showRow(a)
+			}
+			if b != nil {
+				c.Before = name + ": " + showRow(b)
+			} else {
+				c.Like = DidYouMean(name, names(old))
+			}
+			s.changes = append(s.changes, c)
 		}
 	}
 	slices.SortStableFunc(s.changes[others:], func(a, b RowChange) int { return a.Line - b.Line })
+	for i := len(s.changes) - 1; i > others; i-- { // messages that share a row
+		a, b := &s.changes[i-1], s.changes[i]
+		if a.Line == b.Line && a.Before == b.Before && a.After == b.After {
+			a.Message += ", " + b.Message
+			s.changes = slices.Delete(s.changes, i, i+1)
+		}
+	}
 }
 
-func byName(rows []namedRow) map[string]*yaml.Node {
-	index := map[string]*yaml.Node{}
-	for _, r := range rows {
-		index[r.name.Value] = r.row
+// lostKeys returns the safety keys of a row that it has lost, and the values with a meaning that have lost it.
+func lostKeys(before, after *yaml.Node) (lost []string) {
+	for _, key := range safetyKeys {
+		was, is := child(before, key), child(after, key)
+		if was != nil && was.Value != "false" && (is == nil || (key == "role" || key == "same") && !sameNode(was, is)) {
+			lost = append(lost, key)
+		}
 	}
-	return index
+	for value, means := range Members(child(before, "means")) {
+		if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
+			lost = append(lost, "means of "+value.Value)
+		}
+	}
+	return lost
 }
 
-func (s *source) recordChange(message, name string, overlay, before, after *yaml.Node, known map[string]*yaml.Node) {
-	c := RowChange{File: s.overlayOf[overlay], Message: message}
-	if c.Line = s.lineIn(after, c.File); c.Line == 0 { // it was removed, has lost a key, or is used by what is new
-		operation, _, _ := strings.Cut(message, " ")
-		c.Line = cmp.Or(s.lineOf(overlay, name), s.lineOf(overlay, operation))
+// lineOf returns the line of the first node in a tree for which is returns true; 0 for none.
+func lineOf(n *yaml.Node, is func(*yaml.Node) bool) (line int) {
+	if n == nil || is(n) {
+		return cmp.Or(n, &yaml.Node{}).Line
 	}
-	if before == nil {
-		c.Like = DidYouMean(name, slices.Sorted(maps.Keys(known)))
-	} else {
-		c.Before = name + ": " + showRow(before)
-		for _, key := range safetyKeys {
-			was, is := child(before, key), child(after, key)
-			changed := is == nil || (key == "role" || key == "same") && !sameNode(was, is)
-			if was != nil && changed {
-				c.Lost = append(c.Lost, key)
-			}
-		}
-		for value, means := range Members(child(before, "means")) {
-			if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
-				c.Lost = append(c.Lost, "means of "+value.Value)
-			}
-		}
-	}
-	if after != nil {
-		c.After = name + ": " + showRow(after)
-	}
-	for i, other := range s.changes {
-		if other.File == c.File && other.Line == c.Line && other.Before == c.Before && other.After == c.After {
-			s.changes[i].Message += ", " + message
-			return
-		}
-	}
-	s.changes = append(s.changes, c)
-}
-
-// lineIn returns the line of the first node in a row that is from a file; 0 for none.
-func (s *source) lineIn(row *yaml.Node, file string) (line int) {
-	switch {
-	case row == nil:
-		return 0
-	case s.overlayOf[row] == file:
-		return row.Line
-	}
-	for _, child := range row.Content {
-		if line = s.lineIn(child, file); line > 0 {
-			break
-		}
+	for _, child := range n.Content {
+		line = cmp.Or(line, lineOf(child, is))
 	}
 	return line
-}
-
-// lineOf returns the line of the first key with a name in an overlay.
-func (s *source) lineOf(n *yaml.Node, name string) (line int) {
-	for key, value := range Members(n) {
-		if key.Value == name {
-			return key.Line
-		}
-		if line = s.lineOf(value, name); line > 0 {
-			return line
-		}
-	}
-	return 0
 }

@@ -18,7 +18,7 @@ func (o *Operation) Version() string { return o.version }
 // Keys that change no message of an operation, or that are in its version as far as its rows use them.
 var (
 	outsideVersions   = strings.Fields("operations callbacks shared fields nouns roles")
-	outsideOperations = strings.Fields("request reply route state_returns")
+	outsideOperations = strings.Fields("request reply")
 )
 
 // setVersions sets the versions of all operations.

@@ -60,10 +60,10 @@ func ParseYAML(file File) (*yaml.Node, error) {
 	case len(docs) > 1:
 		text := "a second YAML document begins here, but a file must have only one"
 		return nil, Problems{{file.Name, max(docs[1].Line, 1), max(docs[1].Column, 1), text}}
-	case len(docs) == 1 && len(docs[0].Content) == 1 && docs[0].Content[0].Tag != "!!null":
+	case len(docs) == 1 && len(docs[0].Content) == 1 && docs[0].Content[0].Tag != nullTag:
 		root = docs[0].Content[0]
 	}
-	s := &source{file: file.Name}
+	s := &source{table: &Table{files: []File{file}}}
 	if s.inspect(root); len(s.problems) > 0 {
 		return nil, s.problems
 	}
@@ -150,19 +150,42 @@ func names(n *yaml.Node) (list []string) {
 	return list
 }
 
-// remove removes a key from n and returns its value, or nil.
-func remove(n *yaml.Node, name string) *yaml.Node {
-	key, value := find(n, name)
-	if key != nil {
-		at := slices.Index(n.Content, key)
-		n.Content = slices.Concat(n.Content[:at], n.Content[at+2:]) // copies of n keep theirs
+// listOf returns the items of a list, or the only one without a list.
+func listOf(n *yaml.Node) []*yaml.Node {
+	switch {
+	case n == nil || n.Tag == nullTag:
+		return nil
+	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
+		return n.Content
 	}
-	return value
+	return []*yaml.Node{n}
+}
+
+// without returns a mapping without some of its keys.
+func without(n *yaml.Node, without ...string) *yaml.Node {
+	kept := *n
+	kept.Content = nil
+	for key, value := range Members(n) {
+		if !slices.Contains(without, key.Value) {
+			kept.Content = append(kept.Content, key, value)
+		}
+	}
+	return &kept
+}
+
+// mappingAt returns a mapping with the position of another node.
+func mappingAt(at *yaml.Node, content ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column, Content: content}
+}
+
+// scalar returns a text with the position of another node.
+func scalar(text string, at *yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: at.Line, Column: at.Column}
 }
 
 // sameNode reports whether two nodes have the same content.
 func sameNode(a, b *yaml.Node) bool {
-	return a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value &&
+	return a == b || a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value &&
 		slices.EqualFunc(a.Content, b.Content, sameNode)
 }
 
@@ -173,7 +196,7 @@ func show(n *yaml.Node) string {
 		return "a mapping"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case n.Tag == "!!null":
+	case n.Tag == nullTag:
 		return "null"
 	}
 	return strconv.Quote(n.Value)

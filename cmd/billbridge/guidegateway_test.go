@@ -142,8 +142,8 @@ func guideOverlays(t *testing.T) map[string]string {
 	pairs := string(proxytest.ReadFile(t, "testdata/guide/overlay.yaml"))
 	return map[string]string{
 		"no pairs": "{}\n", "pairs": pairs,
-		"pairs, else null":    pairs + "        otherwise: drop\n",
-		"no pairs, else null": "operations: {bill.read: {reply: {apprPayType: {otherwise: drop}}}}\n",
+		"pairs, else null":    strings.Replace(pairs, "CARD_VAN}", "CARD_VAN}, {v2: null, legacy: other}", 1),
+		"no pairs, else null": "operations: {bill.read: {reply: {apprPayType: {values: [{v2: null, legacy: other}]}}}}\n",
 	}
 }
 

@@ -33,8 +33,8 @@ const server = "https://bridge.example.com"
 const overlay = `
 forms: {legacy: {status: {404: "9980", 200: "0000"}}}
 fields:
-  agreed: {example: true}
-  rate: {example: 1.5}
+  agreed: [agreed, true]
+  rate: [rate, 1.5]
 operations:
   bill.create:
     request:
@@ -46,7 +46,7 @@ operations:
       +bill.tags: {legacy: bill.tags, each: value, as: digits}
   bill.read:
     reply:
-      apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}], otherwise: drop}
+      apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: null, legacy: other}]}
 `
 
 // tables returns the tables of this repository, and the billing table with an overlay.
