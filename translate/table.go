@@ -44,6 +44,7 @@ type Table struct {
 	depth       int    // the deepest nesting of a message
 	files       []File // the base table, then the overlays
 	changes     []RowChange
+	version     string
 	yaml        func() ([]byte, error)
 }
 
@@ -100,7 +101,6 @@ type Operation struct {
 	sets         map[string]string // by role: the value of the field after a success
 	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
-	version      string
 	table        *Table
 	translations [][]*Translation // by the forms of client and upstream
 }
@@ -128,11 +128,10 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	t.changes = s.changes
+	t.changes, t.version = s.changes, s.version()
 	t.yaml = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
 		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	})
-	s.setVersions()
 	for _, o := range t.operations {
 		o.compile()
 	}

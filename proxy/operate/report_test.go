@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -120,16 +119,4 @@ func TestReportHasDecisions(t *testing.T) {
 	if r := d.ask("GET", "/rollout/report"); !strings.Contains(r.Body.String(), `"decisions":[]`) {
 		t.Errorf("without a store: %d %s", r.Code, r.Body)
 	}
-}
-
-// An overlay that changes the text of the table changes its version.
-func TestTableVersion(t *testing.T) {
-	t.Parallel()
-	versions := map[string]bool{}
-	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `forms: {legacy: {codes: {"9980": BILL_003}}}`} {
-		v := evidence.TableVersion(&config.Config{Table: compileTable(t, overlay)})
-		equal(t, len(v), 12, v)
-		versions[v] = true
-	}
-	equal(t, len(versions), 3, versions)
 }

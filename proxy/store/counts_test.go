@@ -162,7 +162,7 @@ func TestOldCountsAreRemoved(t *testing.T) {
 		addBy("2", noon.Add(-time.Hour), more[0]) // by a clock that is late
 		sweep := func(before time.Time, want int, left ...int) {
 			t.Helper()
-			gives(t, want, before)(s.SweepCounts(t.Context(), []string{"1"}, before))
+			gives(t, want, before)(s.SweepCounts(t.Context(), "1", before))
 			for i, want := range left {
 				version := strconv.Itoa(1 + i)
 				equal(t, len(countsOf(t, s, version, "")), want, "of version "+version)
@@ -174,7 +174,7 @@ func TestOldCountsAreRemoved(t *testing.T) {
 		sweep(noon.Add(time.Hour+time.Millisecond), 2, many, 0)
 		sweep(noon.Add(1000*time.Hour), 0, many)
 		for _, version := range []string{"", "\x00"} {
-			if n, err := s.SweepCounts(t.Context(), []string{version}, noon.Add(1000*time.Hour)); n != 0 || err == nil {
+			if n, err := s.SweepCounts(t.Context(), version, noon.Add(1000*time.Hour)); n != 0 || err == nil {
 				t.Errorf("SweepCounts but for %q = %d, %v", version, n, err)
 			}
 		}

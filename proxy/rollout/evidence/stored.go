@@ -3,11 +3,8 @@ package evidence
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,11 +40,11 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 
 // Use takes the table and the limits of a config.
 func (t *Stored) Use(c *config.Config) {
-	versions := map[string]string{}
+	has := map[string]bool{}
 	for _, o := range c.Table.Operations() {
-		versions[o.Name] = o.Version()
+		has[o.Name] = true
 	}
-	t.use(TableVersion(c), versions)
+	t.use(c.Table.Version(), has)
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
@@ -57,16 +54,6 @@ func (t *Stored) Use(c *config.Config) {
 
 // Limits returns the limits of verdicts, by the config in force.
 func (t *Stored) Limits() Limits { return *t.limits.Load() }
-
-// TableVersion returns a hash of the text of the table with its overlay.
-func TableVersion(c *config.Config) string {
-	text, err := c.Table.YAML()
-	if err != nil {
-		panic(err) // a table that was compiled has a text
-	}
-	h := sha256.Sum256(text)
-	return hex.EncodeToString(h[:6])
-}
 
 // flushWithin bounds a flush that somebody waits for.
 const flushWithin = 2 * time.Second
@@ -115,8 +102,6 @@ func (t *Stored) flush(ctx context.Context) error {
 	t.drained = t.Drain()
 	left := slices.Clone(t.drained)
 	t.leaving.Unlock()
-	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
-	// it changes.
 	slices.SortStableFunc(left, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
 	var err error
 	for len(left) > 0 && err == nil {
@@ -124,9 +109,7 @@ func (t *Stored) flush(ctx context.Context) error {
 		if added < 0 {
 			added = len(left)
 		}
-		if left[0].Version != "" { // else the table has the operation no more, and the call began before
-			added, err = t.add(ctx, left[0].Version, left[:added])
-		}
+		added, err = t.add(ctx, left[0].Version, left[:added])
 		left = left[added:]
 	}
 	t.leaving.Lock()
@@ -149,7 +132,7 @@ func (t *Stored) Forget(partner partner.ID) {
 	})
 }
 
-// add adds counts of one operation to the store.
+// add adds counts of one version of the table to the store.
 func (t *Stored) add(ctx context.Context, version string, counts []Count) (added int, err error) {
 	more := make([]store.Counts, len(counts))
 	for i, n := range counts {
@@ -204,28 +187,18 @@ func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error
 	return t.inUse(ctx, ids)
 }
 
-// inUse reads the counts of each operation of the table in use, by its version.
+// inUse reads the counts of the version in use.
 func (t *Stored) inUse(ctx context.Context, ids []partner.ID) (Snapshot, error) {
-	var rows []store.Counts
-	table, versions := t.inUseNow()
-	for _, version := range versions {
-		read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) }
-		if ids == nil {
-			read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, version, store.AllPartners) }
-		}
-		some, err := read()
-		if err != nil {
-			return Snapshot{}, err
-		}
-		rows = append(rows, some...)
+	table := t.Table()
+	read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, table, ids) }
+	if ids == nil {
+		read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, table, store.AllPartners) }
+	}
+	rows, err := read()
+	if err != nil {
+		return Snapshot{}, err
 	}
 	return t.merged(table, rows, nil), nil
-}
-
-func (t *Stored) inUseNow() (table string, versions []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.table, slices.Collect(maps.Values(t.versions))
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
@@ -270,9 +243,8 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 	return s
 }
 
-// Sweep removes counts from the store that no operation of the table in use has and that are older than before.
+// Sweep removes counts of other versions of the table from the store that are older than before.
 func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
-	_, versions := t.inUseNow()
-	_, err := t.store.SweepCounts(ctx, versions, before)
+	_, err := t.store.SweepCounts(ctx, t.Table(), before)
 	return err
 }
