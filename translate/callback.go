@@ -3,10 +3,8 @@ package translate
 import (
 	"bytes"
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -124,7 +122,6 @@ const (
 	Translated   Recognition = "translated"
 	InForm       Recognition = "in form"      // already in the partner's form
 	Unrecognised Recognition = "unrecognised" // not JSON, or without a field that says what it is about
-	FormEncoded  Recognition = "a form"       // application/x-www-form-urlencoded, see [Callback.ReadForm]
 )
 
 // A Notice is what the gateway reads from a callback.
@@ -244,38 +241,6 @@ func otherOf(form int) int {
 // pathOf returns the path of the field with a role in a form.
 func (c *Callback) pathOf(role string, form int) string {
 	return c.operation.PathOf(callbackMessage, role, c.operation.table.forms[form].name)
-}
-
-// ReadForm reads a form-encoded callback (application/x-www-form-urlencoded) by the names of both forms of the table.
-// Such a callback is not translated. The error is a [*Refusal], as in [Callback.Translate].
-func (c *Callback) ReadForm(src []byte) (Notice, error) {
-	t := c.operation.table
-	values, err := url.ParseQuery(unsafeString(src))
-	if err != nil {
-		return Notice{}, t.refusal("", why("cannot be read as application/x-www-form-urlencoded"))
-	}
-	call := startCallback(c.intake)
-	for name := range values {
-		if _, known := c.intake.root.index[name]; !known && call.rejectLike(c.intake, c.intake.root, name) {
-			return Notice{}, call.rejected
-		}
-	}
-	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
-	for form := range t.forms {
-		for _, role := range c.identifiedBy {
-			path := c.pathOf(role, form)
-			for i, v := range values[path] {
-				if i > 0 {
-					return Notice{}, t.refusal(path, why(duplicateName))
-				}
-				if !utf8.ValidString(v) {
-					return Notice{}, t.refusal(path, why("is not UTF-8"))
-				}
-				addValue(n.Values, role, v)
-			}
-		}
-	}
-	return n, nil
 }
 
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value

@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -53,28 +52,6 @@ func StateIn(e *translate.Explanation, read *translate.Operation, form translate
 			return Reported{Word: strings.Clone(word), Means: means}
 		}
 		is.Unknown = is.Unknown || word != ""
-	}
-	return is
-}
-
-// StateInForm is StateIn for a form (application/x-www-form-urlencoded), which can have the names of either form of the
-// table. Two states are an unknown one.
-func StateInForm(body string, read *translate.Operation) (is Reported) {
-	fields, _ := url.ParseQuery(body) // a field that cannot be read has no state
-	for _, form := range read.Table().Forms() {
-		path := read.PathOf(translate.Reply, State, form)
-		for _, word := range fields[path] {
-			switch means := read.Table().Meaning(form, State, word); {
-			case word == "" || path == "":
-			case means == "", is.Word != "" && is.Word != word:
-				is.Unknown = true
-			default:
-				is.Word, is.Means = word, means
-			}
-		}
-	}
-	if is.Unknown {
-		return Reported{Unknown: true}
 	}
 	return is
 }
