@@ -25,8 +25,6 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := s.table.newOperation(s.fieldPath(name, "a name"), "/")
-	c := &Callback{operation: o}
-	s.table.callback = c
 	var keys struct {
 		Method       string         `is:"POST|PUT" must:"be"`
 		Under        byForm[string] `is:"a field name"` // the object that holds the fields
@@ -34,30 +32,28 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		Answer       byForm[string]
 		Request      *yaml.Node `must:"be"`
 	}
-	if !s.decode(n, "a callback", &keys) {
+	c := &Callback{operation: o}
+	if s.table.callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.identifiedBy, c.under = keys.Method, keys.IdentifiedBy, keys.Under
-	c.answers = make(byForm[answer], len(s.table.forms))
+	c.method, c.under = keys.Method, keys.Under
 	for f, json := range keys.Answer {
-		if json == "" {
-			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])
-		} else {
-			node := child(n, "answer")
-			c.answers[f] = answer{json, s.codeOfAnswer(f, json, cmp.Or(child(node, s.forms[f]), node))}
-		}
+		c.answers = append(c.answers, answer{json, s.codeOfAnswer(f, json, cmp.Or(child(n, "answer"), name))})
 	}
 	before := len(s.problems)
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
-	for _, role := range c.identifiedBy {
-		hasField := func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }
-		if !slices.ContainsFunc(o.rows[callbackMessage], hasField) {
+	rows := o.rows[callbackMessage]
+	for _, role := range keys.IdentifiedBy {
+		i := slices.IndexFunc(rows, func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 })
+		if i < 0 {
 			s.errorf(name, "%s: identified_by needs a row with role: %s and a path in both forms", name.Value, role)
+			continue
 		}
+		c.identified = append(c.identified, rows[i])
 	}
-	for _, r := range o.rows[callbackMessage] {
+	for _, r := range rows {
 		for f, path := range r.Path {
 			if path != "" {
 				r.Path[f] = joinPath(keys.Under[f], path)
@@ -66,29 +62,17 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	}
 }
 
-// codeOfAnswer returns the code of the answer with which a receiver acknowledges a callback: a JSON object.
+// codeOfAnswer returns the code, or the flag, of the answer with which a receiver acknowledges a callback.
 func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
-	form := &s.table.forms[f]
-	what, name := "answer."+s.forms[f], cmp.Or(form.flag, form.Code)
+	form, code := &s.table.forms[f], value{}
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
-	if fault := checkJSON([]byte(json), max(s.table.depth, 1)); fault != nil {
-		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
-		return constant{}
+	if checkJSON([]byte(json), max(s.table.depth, 1)) == nil {
+		code = lookup(gjson.Parse(json), form.shows())
 	}
-	doc := gjson.Parse(json)
-	code := lookup(doc, name)
-	right, needs := form.isCode(code), " with a text"
-	switch {
-	case form.flag != "":
-		right, needs = code.is(form.flagIs[1]), ": "+form.flagIs[1].json
-	case form.Numeric:
-		needs = " with a number"
-	}
-	switch {
-	case !doc.IsObject():
-		s.errorf(n, "%s must be a JSON object, but is %s", what, json)
-	case !right:
-		s.errorf(n, "%s needs %s%s, by which an acknowledgement is recognised", what, name, needs)
+	if form.flag == "" && !form.isCode(code) || form.flag != "" && !code.is(form.flagIs[1]) {
+		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s, as %s, by which an "+
+			"acknowledgement is recognised", s.forms[f], form.shows(),
+			cmp.Or(form.flagIs[1].json, s.table.success.codeJSON[f]))
 	}
 	return constant{code.kind, code.text(), code.raw}
 }
