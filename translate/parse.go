@@ -303,7 +303,7 @@ func (s *source) readForm(name, value *yaml.Node, f *form) {
 		f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
 		f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
 	}
-	s.readEnvelope(name, value, f)
+	s.readEnvelope(name, f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
 	}

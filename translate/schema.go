@@ -231,10 +231,8 @@ func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
 
 // codeOf returns a code of the catalogue as a form has it.
 func (t *Table) codeOf(form int, code string) string {
-	if form == 0 {
-		return code
-	}
-	return t.codeIn(0, form, code)
+	code, _ = t.codeIn(0, form, code)
+	return code
 }
 
 // describeCodes returns the codes of failures in a form, by what they mean.

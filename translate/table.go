@@ -50,13 +50,11 @@ type Table struct {
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name   Form
-	index  int
-	like   int  // the form that it is like; -1 for none
-	digits kind // how the form writes a field with as: digits: number or text
-	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
-	codeKey, textKey, resultKey string
-	resultEnd                   string // what closes the objects around the result
+	name                 Form
+	index                int
+	like                 int    // the form that it is like; -1 for none
+	digits               kind   // how the form writes a field with as: digits: number or text
+	resultKey, resultEnd string // `,"result":` or "", and what closes the objects around the result
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
@@ -361,8 +359,7 @@ func (t *Table) Code(code string, from, to Form) string {
 	if i < 0 || j < 0 || i == j {
 		return code
 	}
-	paired, _ := t.paired(i, j, code)
-	return paired
+	return t.paired(i, j, code)
 }
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
