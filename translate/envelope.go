@@ -1,12 +1,13 @@
 package translate
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -97,17 +98,15 @@ func (s *source) readFlag(f *form) {
 // checkEnvelopeCodes finds all codes of a form, and checks those of its other keys.
 func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	t, f, node := s.table, &s.table.forms[form], child(forms, s.forms[form])
-	f.has = map[string]bool{t.success.code[form]: true}
-	for code := range t.codes[form].first {
-		f.has[code] = true
-	}
-	for code := range t.known[form] {
-		f.has[code] = true
-	}
+	success := t.success.code[form]
+	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].first)),
+		slices.Sorted(maps.Keys(t.known[form])))
 	if t.base(form) == 0 {
-		for _, code := range t.catalogue {
-			f.has[code] = true
-		}
+		codes = append(codes, t.catalogue...)
+	}
+	f.has = map[string]bool{}
+	for _, code := range codes {
+		f.has[code] = true
 	}
 	for _, one := range f.statuses {
 		if !f.has[one.code] {
@@ -115,12 +114,12 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 		}
 	}
 	switch {
-	case f.OtherCode == t.success.code[form]:
+	case f.OtherCode == success:
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
 	case f.Numeric && f.OtherCode == "":
 		s.errorf(node, "numeric needs other_code: the number for a code that this form does not have")
 	case f.Numeric:
-		for _, code := range append(slices.Sorted(maps.Keys(f.has)), f.OtherCode) {
+		for _, code := range append(codes, f.OtherCode) {
 			if !isWhole(code) {
 				s.errorf(node, "numeric: the code %q of %s is no whole number", code, f.name)
 			}
@@ -168,34 +167,29 @@ func (f *form) isCode(v value) bool {
 // at all. Otherwise wrong says why the code cannot be read.
 func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
 	f, success := &t.forms[form], t.success.code[form]
-	if f.flag == "" && f.isCode(code) {
-		return code.text(), false, "" // mostly
-	}
-	succeeded := f.flag != "" && flag.is(f.flagIs[1])
-	switch {
-	case f.flag != "" && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
+	flagged := f.flag != ""
+	succeeded := flagged && flag.is(f.flagIs[1])
+	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
+	case flagged && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
 	case f.isCode(code):
 		found = code.text()
-	case code.kind == absent || code.kind == null && (f.flag != "" || len(f.statuses) > 0):
-		missing = true
 	case code.raw == `""`:
 		return "", false, f.Code + " is empty"
-	default:
+	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
 		want := map[bool]string{true: "a whole number", false: "text"}
 		return "", false, f.Code + " " + wrongType(want[f.Numeric], code.typeName())
-	}
-	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
-	case !missing:
 	case succeeded:
-		return success, false, ""
+		found = success
 	case i >= 0 && (flag.kind != absent || message.kind != absent): // it is of the backend
-		found, missing = f.statuses[i].code, false
+		found = f.statuses[i].code
+	default:
+		return "", true, ""
 	}
-	if f.flag != "" && !missing && succeeded != (found == success) {
+	if flagged && succeeded != (found == success) {
 		return "", false, f.flag + " and " + f.Code + " contradict each other"
 	}
-	return found, missing, ""
+	return found, false, ""
 }
 
 // is reports whether a value is a constant.
@@ -283,17 +277,13 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
-// then those of the first that the second does not have.
+// and those of the first that the second does not have.
 func (t *Table) FailureInBoth(code, text string) []byte {
-	out := t.AppendFailure(nil, t.forms[1].name, code, text)
-	first := gjson.ParseBytes(t.AppendFailure(nil, t.forms[0].name, code, text))
-	first.ForEach(func(key, v gjson.Result) bool {
-		if lookup(gjson.ParseBytes(out), key.Str).kind == absent {
-			out = append(append(append(append(out[:len(out)-1], ','), key.Raw...), ':'), v.Raw...)
-			out = append(out, '}')
-		}
-		return true
-	})
+	both := map[string]json.RawMessage{}
+	for _, f := range t.Forms() {
+		_ = json.Unmarshal(t.AppendFailure(nil, f, code, text), &both)
+	}
+	out, _ := json.Marshal(both)
 	return out
 }
 
@@ -360,8 +350,6 @@ func (t *Table) SuccessCode(f Form) string {
 
 // ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
 func (t *Table) ShowsSuccess(f Form) string {
-	if form := ofForm(t, f, t.forms); form.flag != "" {
-		return form.flag + " " + form.flagIs[1].text
-	}
-	return t.SuccessCode(f)
+	form := ofForm(t, f, t.forms)
+	return strings.TrimSpace(form.flag + " " + cmp.Or(form.flagIs[1].text, t.SuccessCode(f)))
 }
