@@ -305,3 +305,9 @@ func (c *Callback) Answered(f Form, body []byte) (code string, acknowledged bool
 
 // shows returns the name by whose value a message is a success: that of the flag, or of the code.
 func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
+
+// Acknowledgement returns by what an answer acknowledges: the name and the value of its code or flag.
+func (c *Callback) Acknowledgement(f Form) string {
+	form := ofForm(c.operation.table, f, c.operation.table.forms)
+	return form.shows() + " " + ofForm(c.operation.table, f, c.answers).code.text
+}
