@@ -1,8 +1,8 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -160,8 +160,9 @@ func (t *Table) Operation(name string) *Operation {
 // HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
 // have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
-	for _, r := range o.rows[m] { // without closures: each call asks
-		if r.hasRole(role) && o.table.inForms(r, forms) {
+	for _, r := range o.rows[m] {
+		lacks := func(f Form) bool { return ofForm(o.table, f, r.Path) == "" }
+		if r.hasRole(role) && !slices.ContainsFunc(forms, lacks) {
 			return true
 		}
 	}
@@ -193,16 +194,6 @@ func (o *Operation) ConvertedRow(role string) *Row {
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
 	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })
-}
-
-// inForms reports whether a row has a path in each of the forms.
-func (t *Table) inForms(r *row, forms []Form) bool {
-	for _, f := range forms {
-		if ofForm(t, f, r.Path) == "" {
-			return false
-		}
-	}
-	return true
 }
 
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
@@ -239,41 +230,36 @@ func (t *Table) Meaning(f Form, role, value string) string {
 
 // MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
 func (t *Table) MeaningsOf(role string) []string {
-	if r := t.roles[role]; r != nil {
-		return r.means
-	}
-	return nil
+	return t.role(role).means
 }
 
+// role returns a role of the table, or noRole.
+func (t *Table) role(name string) *role { return cmp.Or(t.roles[name], noRole) }
+
 // Done reports whether a meaning of a role says that what counts was done, such as a payment.
-func (t *Table) Done(role, meaning string) bool {
-	r := t.roles[role]
-	return r != nil && slices.Contains(r.Done, meaning)
-}
+func (t *Table) Done(role, meaning string) bool { return slices.Contains(t.role(role).Done, meaning) }
 
 // Final reports whether nothing follows after a state with a meaning.
 func (t *Table) Final(role, meaning string) bool {
-	r := t.roles[role]
-	return r != nil && r.next != nil && slices.Contains(r.means, meaning) && len(r.next[meaning]) == 0
+	r := t.role(role)
+	return slices.Contains(r.means, meaning) && r.next[meaning] == nil
 }
 
 // After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
 // table. After an unknown one it can have all.
 func (t *Table) After(role, meaning string) []string {
-	r := t.roles[role]
-	if r == nil || r.next == nil || !slices.Contains(r.means, meaning) {
-		return t.MeaningsOf(role)
+	r, reached := t.role(role), []string{meaning}
+	if !slices.Contains(r.means, meaning) {
+		return r.means
 	}
-	reached := map[string]bool{meaning: true}
-	for n := 0; n < len(reached); {
-		n = len(reached)
-		for from := range maps.Clone(reached) {
-			for _, to := range r.next[from] {
-				reached[to] = true
+	for i := 0; i < len(reached); i++ {
+		for _, to := range r.next[reached[i]] {
+			if !slices.Contains(reached, to) {
+				reached = append(reached, to)
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !reached[m] })
+	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !slices.Contains(reached, m) })
 }
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
@@ -388,7 +374,7 @@ func (t *Table) YAML() ([]byte, error) { return t.yaml() }
 // checkForm returns an error if the table has no such form.
 func (t *Table) checkForm(f Form) error {
 	if t.formIndex(f) < 0 {
-		return fmt.Errorf("the table has no form %q, only %s", f, t.formNames())
+		return fmt.Errorf("the table has no form %q, only %q", f, t.BackendForms())
 	}
 	return nil
 }
@@ -414,15 +400,6 @@ func (t *Table) base(f int) int {
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
 	return slices.Repeat(byForm[string]{text}, len(t.forms))
-}
-
-// formNames returns the names of the forms, for an error.
-func (t *Table) formNames() string {
-	var names []string
-	for _, f := range t.forms {
-		names = append(names, string(f.name))
-	}
-	return strings.Join(names, ", ")
 }
 
 // ofForm returns what a list has for a form, or the zero value if the table has no such form.
