@@ -95,11 +95,7 @@ func (t *Table) FailureSchema(f Form) *Schema {
 
 // schemaOf returns the schema of a failure by an example of one.
 func schemaOf(v gjson.Result) *Schema {
-	s := &Schema{Example: json.RawMessage(v.Raw), Properties: map[string]*Schema{}}
-	s.Type = map[gjson.Type]string{
-		gjson.String: "string", gjson.Number: "integer", gjson.Null: "null", gjson.JSON: "object",
-		gjson.True: "boolean", gjson.False: "boolean",
-	}[v.Type]
+	s := &Schema{Type: jsonType[valueOf(v).kind], Example: json.RawMessage(v.Raw), Properties: map[string]*Schema{}}
 	if v.IsObject() {
 		v.ForEach(func(key, v gjson.Result) bool {
 			s.Properties[key.Str] = schemaOf(v)
@@ -109,14 +105,9 @@ func schemaOf(v gjson.Result) *Schema {
 	return s
 }
 
-// FailureStatuses returns the HTTP statuses that say more than the code of a failure, in the order of the table.
-func (t *Table) FailureStatuses(f Form) (list []int) {
-	for _, s := range ofForm(t, f, t.forms).statuses {
-		if s.code != t.SuccessCode(f) {
-			list = append(list, s.status)
-		}
-	}
-	return list
+// jsonType is the JSON type of a value. A row without an example is text.
+var jsonType = map[kind]string{
+	absent: "string", null: "null", boolean: "boolean", number: "integer", text: "string", composite: "object",
 }
 
 // schema returns the schema of an object of the input. A success that is bare is known by some of its fields.
@@ -163,29 +154,36 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 	return s
 }
 
-// fieldSchema returns the schema of a field.
+// fieldSchema returns the schema of a field. Without an example in the table it has an invented one, and none if the
+// other form would refuse the field.
 func (p *plan) fieldSchema(f *mapping) *Schema {
-	s := &Schema{Description: f.about, Example: p.example(f)}
+	s := &Schema{Description: f.about, Type: "array", Example: json.RawMessage("[]")}
+	fixed := f.always.kind != absent
 	switch {
 	case f.each != nil:
-		if s.Type = "array"; f.each.root.plain {
+		if f.each.root.plain {
 			s.Items = f.each.fieldSchema(f.each.fields[0])
 		} else {
 			s.Items = f.each.schema(f.each.root, false)
 		}
-		if s.Example != nil {
-			s.Example = slices.Concat([]byte("["), s.Items.Example, []byte("]"))
-		}
+		s.Example = slices.Concat([]byte("["), s.Items.Example, []byte("]"))
 	case f.list: // the table does not look into it
-		s.Type, s.Example = "array", json.RawMessage("[]")
-	case p.message == callbackMessage && f.always.kind != absent:
-		s.Enum = []json.RawMessage{s.Example}
 	case p.message == Request && f.oneOf != nil:
+		s.Type = "string"
 		for _, one := range f.oneOf {
 			s.Enum = append(s.Enum, appendString(nil, one))
 		}
+		s.Example = s.Enum[0]
 	default:
 		p.describeValue(f, s)
+	}
+	if fixed && f.target == "" || fixed && p.message == callbackMessage {
+		s.Example = json.RawMessage(f.always.json)
+	} else if f.target == "" && f.loss == "refuse" {
+		s.Example = nil
+	}
+	if fixed && p.message == callbackMessage {
+		s.Enum = []json.RawMessage{s.Example}
 	}
 	if f.secret {
 		s.Format = "password"
@@ -200,40 +198,57 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 	return s
 }
 
-// describeValue describes a value by the keys of its row.
+// describeValue describes a single value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, moved, as := p.message == Request, f.isMoved(), f.exampleKind
-	names := map[kind]string{null: "null", boolean: "boolean", number: "number", text: "string", absent: "string"}
+	request, as, word := p.message == Request, f.exampleKind, cmp.Or(f.example, f.name())
+	integer := f.as == "digits" && (!f.isMoved() || f.Shift[p.from] > 0)
 	if f.as != "" {
-		if as = f.digitsIn(p.fromForm); !moved || f.as == "digits" && f.Shift[p.from] > 0 {
-			names[number] = "integer"
-		}
+		as = f.digitsIn(p.fromForm)
+	}
+	types := []string{jsonType[as]}
+	if as == number && !integer {
+		types[0] = "number"
 	}
 	switch digits := max(f.exactDigits, f.width[p.from]); {
 	case f.pattern[0] != "":
 		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.pattern[p.from]), "[0-9]") + "$"
+		word = digitPlace.ReplaceAllString(f.pattern[p.from], "1")
 	case digits > 0:
-		s.Pattern = fmt.Sprintf("^[0-9]{%d}$", digits)
+		if s.Pattern = fmt.Sprintf("^[0-9]{%d}$", digits); len(word) != digits || !allDigits(word) {
+			word = strings.Repeat("1", digits)
+		}
 	case f.as == "":
 		if s.MinLength, s.MaxLength = f.min, f.max; f.Required {
 			s.MinLength = max(f.min, 1)
 		}
-	case as == number:
-		s.Minimum, s.Maximum = f.min, f.max
-	case request && moved:
-		s.Pattern = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
-	case request && f.Empty.kind == absent:
-		s.Pattern = "^(0|[1-9][0-9]*)$"
+		if f.checkLength(word).Format != "" {
+			word = strings.Repeat("1", max(f.min, 1))
+		}
+	default:
+		if !isDecimal(word) || f.checkNumber(word).Format != "" {
+			word = strconv.Itoa(cmp.Or(f.min, f.max, 1000))
+		}
+		if as == number {
+			s.Minimum, s.Maximum = f.min, f.max
+		} else if request && f.Empty.kind == absent {
+			s.Pattern = map[bool]string{true: "^(0|[1-9][0-9]*)$", false: "^-?(0|[1-9][0-9]*)([.][0-9]+)?$"}[integer]
+		}
 	}
-	types := []string{names[as]}
+	if f.Means != nil && f.Means[word] == "" {
+		word = slices.Min(slices.Collect(maps.Keys(f.Means)))
+	}
+	if s.Example = json.RawMessage(word); as == text || as == absent {
+		s.Example = appendString(nil, word)
+	}
 	for _, one := range f.Values.list {
 		v := one.Values[p.from]
-		if types = append(types, names[v.kind]); v.kind == text && s.Pattern != "" {
+		if types = append(types, jsonType[v.kind]); v.kind == text && s.Pattern != "" {
 			s.Pattern += "|^" + regexp.QuoteMeta(v.text) + "$"
 		}
 		if request && f.onlyPairs { // else other values pass
 			s.Enum = append(s.Enum, json.RawMessage(v.json))
 		}
+		s.Example = json.RawMessage(f.Values.list[0].Values[p.from].json)
 	}
 	if as == number && !request && f.mayBeWord() && f.Otherwise != "drop" { // words stay as they are
 		types = append(types, "string")
@@ -242,39 +257,12 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		types = append(types, "null")
 	}
 	slices.Sort(types)
-	if types = slices.Compact(types); len(types) == 1 {
-		s.Type = types[0]
-	} else {
+	if types = slices.Compact(types); len(types) > 1 {
 		s.Type = types
+	} else {
+		s.Type = types[0]
 	}
 }
 
 // digitPlace finds the places of digits in a pattern.
 var digitPlace = regexp.MustCompile("[" + digitPlaces + "]")
-
-// example returns an invented value of a field, or nil if the other form would refuse the field.
-func (p *plan) example(f *mapping) []byte {
-	word := cmp.Or(f.example, f.name())
-	switch {
-	case f.target == "" && f.always.kind != absent:
-		return []byte(f.always.json)
-	case f.target == "" && f.loss == "refuse":
-		return nil
-	case f.pattern[0] != "":
-		word = digitPlace.ReplaceAllString(f.pattern[p.from], "1")
-	case f.hasPairs():
-		return []byte(f.Values.list[0].Values[p.from].json)
-	case f.Means != nil && f.Means[word] == "":
-		word = slices.Min(slices.Collect(maps.Keys(f.Means)))
-	case f.oneOf != nil:
-		word = f.oneOf[0]
-	case f.as == "" && f.checkLength(word).Format != "":
-		word = strings.Repeat("1", cmp.Or(f.exactDigits, f.min, f.max))
-	case f.as != "" && (!isDecimal(word) || f.checkNumber(word).Format != ""):
-		word = strconv.Itoa(cmp.Or(f.min, f.max, 1000))
-	}
-	if f.as != "" && f.digitsIn(p.fromForm) == number || f.as == "" && word == f.example && f.exampleKind != text {
-		return []byte(word)
-	}
-	return appendString(nil, word)
-}

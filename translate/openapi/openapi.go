@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"billbridge/translate"
@@ -59,28 +58,23 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 // operation returns an operation of a form.
 func operation(t *translate.Table, o *translate.Operation, form translate.Form) object {
 	reply, failed := o.Schema(translate.Reply, form), object{"$ref": "#/components/schemas/Failure"}
-	failure := object{"description": "A failure.", "content": content(object{"schema": failed})}
-	responses := object{"default": failure, "200": object{
-		"description": "A success, or a failure with its code.",
-		"content": content(object{"schema": object{"anyOf": []any{reply, failed}}, "examples": object{
-			"success": object{"value": reply.Example},
-			"failure": object{"value": t.FailureSchema(form).Example},
-		}}),
-	}}
-	for _, status := range t.FailureStatuses(form) {
-		responses[strconv.Itoa(status)] = failure
-	}
-	effect := "It changes nothing."
+	effect, failure := "It changes nothing.", content(object{"schema": failed})
 	if o.Effect == translate.Write {
 		effect = "It is never sent twice: if its reply is lost, its outcome is unknown."
-		unknown := content(object{"schema": failed})
-		unknown["text/plain"] = object{"schema": object{"type": "string"}}
-		for _, status := range []string{"502", "504"} {
-			responses[status] = object{
-				"description": "Plain text: the outcome is unknown, read before sending again. JSON: a failure.",
-				"content":     unknown,
-			}
-		}
+		failure["text/plain"] = object{"schema": object{"type": "string"}}
+	}
+	responses := object{
+		"default": object{
+			"description": "A failure. Plain text says that the outcome is unknown: read before sending again.",
+			"content":     failure,
+		},
+		"200": object{
+			"description": "A success, or a failure with its code.",
+			"content": content(object{"schema": object{"anyOf": []any{reply, failed}}, "examples": object{
+				"success": object{"value": reply.Example},
+				"failure": object{"value": t.FailureSchema(form).Example},
+			}}),
+		},
 	}
 	return object{
 		"operationId": o.Name,
