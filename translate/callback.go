@@ -15,18 +15,12 @@ import (
 type Callback struct {
 	operation  *Operation
 	method     string
-	answers    byForm[answer]
+	answers    byForm[string]
 	plans      [][]*plan // by the forms of upstream and partner
 	otherForm  []*plan   // by the form of upstream and partner: for a callback that is in the other form
 	intake     *plan     // the names of both forms
 	identified []*row    // what a callback is about
 	under      byForm[string]
-}
-
-// answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
-type answer struct {
-	json string
-	code constant
 }
 
 // compile makes the plans for all directions, and finds the rows that a reply has, also in another object: what their
@@ -284,7 +278,7 @@ func (c *Callback) IdentifiedBy() (roles []string) {
 
 // Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {
-	return []byte(ofForm(c.operation.table, f, c.answers).json)
+	return []byte(ofForm(c.operation.table, f, c.answers))
 }
 
 // Answered returns the code of a receiver's answer, or its flag if the form has one, or "" if it has none that can be
@@ -292,22 +286,13 @@ func (c *Callback) Answer(f Form) []byte {
 // some frameworks answer 201, and the rest of the body does not matter.
 func (c *Callback) Answered(f Form, body []byte) (code string, acknowledged bool) {
 	t := c.operation.table
-	form := t.formIndex(f)
-	if form < 0 || checkJSON(body, t.depth) != nil {
+	form := ofForm(t, f, t.forms)
+	if checkJSON(body, t.depth) != nil {
 		return "", false
 	}
-	v := lookup(gjson.ParseBytes(body), t.forms[form].shows())
+	v := lookup(gjson.ParseBytes(body), form.shows())
 	if v.kind == text || v.kind == number || v.kind == boolean {
 		code = v.text()
 	}
-	return code, v.is(c.answers[form].code)
-}
-
-// shows returns the name by whose value a message is a success: that of the flag, or of the code.
-func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
-
-// Acknowledgement returns by what an answer acknowledges: the name and the value of its code or flag.
-func (c *Callback) Acknowledgement(f Form) string {
-	form := ofForm(c.operation.table, f, c.operation.table.forms)
-	return form.shows() + " " + ofForm(c.operation.table, f, c.answers).code.text
+	return code, v.kind != absent && v.is(form.success)
 }

@@ -23,6 +23,7 @@ type envelope struct {
 
 	flag       string      // the name; "" for none
 	flagIs     [2]constant // of a failure and of a success
+	success    constant    // of the flag, or of the code
 	object     string      // around the code of a failure; "" for none
 	textInside bool        // the text is in this object, too
 	statuses   []statusCode
@@ -104,7 +105,13 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	f.has = map[string]bool{}
+	f.has, f.success = map[string]bool{}, f.flagIs[1]
+	if f.flag == "" {
+		f.success = constant{text, success, t.success.codeJSON[form]}
+	}
+	if f.flag == "" && f.Numeric {
+		f.success.kind = number
+	}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -130,6 +137,9 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 			f.name, s.forms[otherOf(form)])
 	}
 }
+
+// shows returns the name by whose value a message is a success: that of the flag, or of the code.
+func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
 
 // names returns the names that an envelope has at the top level.
 func (f *form) names() (names []string) {
@@ -348,8 +358,8 @@ func (t *Table) SuccessCode(f Form) string {
 	return ofForm(t, f, t.success.code)
 }
 
-// ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
+// ShowsSuccess returns by what a message in a form is a success: the name and the value of its flag or code.
 func (t *Table) ShowsSuccess(f Form) string {
 	form := ofForm(t, f, t.forms)
-	return strings.TrimSpace(form.flag + " " + cmp.Or(form.flagIs[1].text, t.SuccessCode(f)))
+	return form.shows() + " " + form.success.text
 }

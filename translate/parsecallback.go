@@ -36,9 +36,9 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	if s.table.callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.under = keys.Method, keys.Under
+	c.method, c.under, c.answers = keys.Method, keys.Under, keys.Answer
 	for f, json := range keys.Answer {
-		c.answers = append(c.answers, answer{json, s.codeOfAnswer(f, json, cmp.Or(child(n, "answer"), name))})
+		s.checkAnswer(f, json, cmp.Or(child(n, "answer"), name))
 	}
 	before := len(s.problems)
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
@@ -62,17 +62,15 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	}
 }
 
-// codeOfAnswer returns the code, or the flag, of the answer with which a receiver acknowledges a callback.
-func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
+// checkAnswer checks the answer with which a receiver acknowledges a callback.
+func (s *source) checkAnswer(f int, json string, n *yaml.Node) {
 	form, code := &s.table.forms[f], value{}
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
 	if checkJSON([]byte(json), max(s.table.depth, 1)) == nil {
 		code = lookup(gjson.Parse(json), form.shows())
 	}
-	if form.flag == "" && !form.isCode(code) || form.flag != "" && !code.is(form.flagIs[1]) {
-		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s, as %s, by which an "+
-			"acknowledgement is recognised", s.forms[f], form.shows(),
-			cmp.Or(form.flagIs[1].json, s.table.success.codeJSON[f]))
+	if form.success.kind != absent && !code.is(form.success) {
+		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s %s, by which an "+
+			"acknowledgement is recognised", s.forms[f], form.shows(), form.success.json)
 	}
-	return constant{code.kind, code.text(), code.raw}
 }
