@@ -182,19 +182,19 @@ func TestOtherMethods(t *testing.T) {
 func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
-	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}")
+	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"0000\",\"ok\":1}'}}}")
 	s := newTestRelay(t, setup{top: fmt.Sprintf("table: {overlay: %q}", overlay)})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	if w := s.post(path, inV2); w.Code != 405 || w.Header().Get("Allow") != "PUT" {
 		t.Errorf("POST: %d %v", w.Code, w.Header())
 	}
-	if w := s.send(httptest.NewRequest("PUT", path, strings.NewReader(inV2))); w.Code != 200 || w.Body.String() != `{"code":"OK"}` {
+	if w := s.send(httptest.NewRequest("PUT", path, strings.NewReader(inV2))); w.Code != 200 || w.Body.String() != `{"code":"0000","ok":1}` {
 		t.Errorf("PUT: %d %s", w.Code, w.Body)
 	}
 	method := ""
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 		method = r.Method
-		return reply(200, `{"code":"OK"}`), nil
+		return reply(200, `{"code":"0000"}`), nil
 	}))
 	if s.round(); method != "PUT" || s.only().State != "delivered" {
 		t.Errorf("%q %+v", method, s.only())
