@@ -256,12 +256,11 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 	read := reply.translation.reply
 	p := c.plans[read.from][read.from]
 	call := startCallback(p)
-	for slot, f := range p.fields {
-		for i, shown := range read.fields {
-			same := shown.source != "" && f.source == joinPath(c.under[read.from], shown.source)
-			if v := reply.reply[i]; same && v.kind != absent {
-				call.reply[slot] = value{raw: v.raw, kind: asIs}
-			}
+	for i, shown := range read.fields {
+		path, v := joinPath(c.under[read.from], shown.source), reply.reply[i]
+		slot := slices.IndexFunc(p.fields, func(f *mapping) bool { return f.source == path })
+		if slot >= 0 && v.kind != absent {
+			call.reply[slot] = value{raw: v.raw, kind: asIs}
 		}
 	}
 	dst, _ = call.emitAll(p, dst, call.reply)

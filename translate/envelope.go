@@ -225,18 +225,18 @@ func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
 	return in, false
 }
 
-// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
-// returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
-func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
+// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
+// other_code, if this replaces it.
+func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
 	form := t.formIndex(f)
 	if form < 0 {
-		return nil, ""
+		return nil, false
 	}
-	other = t.forms[form].OtherCode
-	if codes = slices.Clone(t.codes[form].own[code]); codes == nil && (other == "" || t.forms[form].has[code]) {
+	if codes = slices.Clone(t.codes[form].own[code]); codes == nil {
+		code, replaced = t.codeIn(0, form, code)
 		codes = []string{code}
 	}
-	return codes, other
+	return codes, replaced
 }
 
 // appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is

@@ -169,26 +169,15 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return false
 }
 
-// DefaultRow returns the row of the request that writes a default for a role, or nil: whoever calls, the upstream gets
-// the same value.
-func (o *Operation) DefaultRow(role string) *Row {
+// RequestRow returns the row of the request that has a role, or nil. filled reports that it writes a constant: whoever
+// calls, the upstream gets the same value. converted reports that the value can have another text in the other form.
+func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
 	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.always.kind != absent {
-			return &r.source
+		if r.hasRole(role) {
+			of, filled, converted = &r.source, filled || r.always.kind != absent, converted || r.converts()
 		}
 	}
-	return nil
-}
-
-// ConvertedRow returns the row of the request that has a role and whose value can have another text in the other form,
-// or nil.
-func (o *Operation) ConvertedRow(role string) *Row {
-	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.converts() {
-			return &r.source
-		}
-	}
-	return nil
+	return of, filled, converted
 }
 
 // MayLack reports whether a successful reply is complete without the field that has the role.
@@ -199,10 +188,10 @@ func (o *Operation) MayLack(role string) bool {
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
 // Both are "" if the operation does not set the field.
 func (o *Operation) Sets(role string) (value, means string) {
-	if value = o.sets[role]; value == "" {
-		return "", ""
+	if value = o.sets[role]; value != "" {
+		means, _ = o.table.meaning(0, role, value)
 	}
-	return value, o.table.Meaning(o.table.forms[0].name, role, value)
+	return value, means
 }
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
@@ -218,14 +207,23 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 // Meaning returns what a value of a role means in a form, by the rows of the table, or "".
 func (t *Table) Meaning(f Form, role, value string) string {
 	form := t.formIndex(f)
+	if form < 0 {
+		return ""
+	}
+	means, _ := t.meaning(form, role, value)
+	return means
+}
+
+// meaning is Meaning, and whether a row gives values of the role a meaning.
+func (t *Table) meaning(form int, role, value string) (means string, has bool) {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if means := r.meaningOf(value, form); r.hasRole(role) && means != "" {
-				return means
+			if r.hasRole(role) && r.Means != nil {
+				means, has = cmp.Or(means, r.meaningOf(value, form)), true
 			}
 		}
 	}
-	return ""
+	return means, has
 }
 
 // MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
@@ -269,13 +267,6 @@ func (t *Table) Nouns(korean bool) (about, service string) {
 		words = t.nouns["ko"]
 	}
 	return words[0], words[1]
-}
-
-// hasMeanings reports whether a row gives values of the role a meaning.
-func (t *Table) hasMeanings(role string) bool {
-	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
-		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Means != nil })
-	})
 }
 
 // PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
