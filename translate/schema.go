@@ -158,7 +158,6 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 // other form would refuse the field.
 func (p *plan) fieldSchema(f *mapping) *Schema {
 	s := &Schema{Description: f.about, Type: "array", Example: json.RawMessage("[]")}
-	fixed := f.always.kind != absent
 	switch {
 	case f.each != nil:
 		if f.each.root.plain {
@@ -177,23 +176,17 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 	default:
 		p.describeValue(f, s)
 	}
-	if fixed && f.target == "" || fixed && p.message == callbackMessage {
+	if f.always.kind != absent && (f.target == "" || p.message == callbackMessage) {
 		s.Example = json.RawMessage(f.always.json)
 	} else if f.target == "" && f.loss == "refuse" {
 		s.Example = nil
-	}
-	if fixed && p.message == callbackMessage {
-		s.Enum = []json.RawMessage{s.Example}
 	}
 	if f.secret {
 		s.Format = "password"
 	}
 	for _, value := range slices.Sorted(maps.Keys(f.Means)) {
-		shown, ok := f.Values.find(0, p.from, value)
-		if !ok {
-			shown.text = value
-		}
-		s.Description += fmt.Sprintf(". %q: %s", shown.text, f.Means[value])
+		shown, _ := f.Values.find(0, p.from, value)
+		s.Description += fmt.Sprintf(". %q: %s", cmp.Or(shown.text, value), f.Means[value])
 	}
 	return s
 }
@@ -257,10 +250,9 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		types = append(types, "null")
 	}
 	slices.Sort(types)
-	if types = slices.Compact(types); len(types) > 1 {
+	types = slices.Compact(types)
+	if s.Type = types[0]; len(types) > 1 {
 		s.Type = types
-	} else {
-		s.Type = types[0]
 	}
 }
 

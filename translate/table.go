@@ -262,10 +262,7 @@ func (t *Table) After(role, meaning string) []string {
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
-	words := t.nouns["en"]
-	if korean {
-		words = t.nouns["ko"]
-	}
+	words := t.nouns[map[bool]string{true: "ko", false: "en"}[korean]]
 	return words[0], words[1]
 }
 
@@ -273,6 +270,9 @@ func (t *Table) Nouns(korean bool) (about, service string) {
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o, form := t.newOperation(name, ""), t.formIndex(f)
+	if form < 0 {
+		return o
+	}
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
