@@ -178,8 +178,8 @@ func (c *Callback) recognise(n *Notice, doc gjson.Result, from, to int) {
 	}
 	n.Values = map[string][]string{}
 	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, other, n.Values)
-	for form := range 2 { // of a form that is like one of these
-		c.addValues(doc, form, n.Values)
+	if from > 1 { // it is like one of these
+		c.addValues(doc, otherOf(other), n.Values)
 	}
 	switch {
 	case from != to && inForm:
