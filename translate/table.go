@@ -139,11 +139,6 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	return t, nil
 }
 
-// With returns the table with one more overlay. The table itself does not change. The error is of type [Problems].
-func (t *Table) With(overlay File) (*Table, error) {
-	return Compile(t.depth, t.files[0], slices.Concat(t.files[1:], []File{overlay})...)
-}
-
 // Operations returns the operations in the order of the table. The caller must not modify the slice.
 func (t *Table) Operations() []*Operation { return t.operations }
 
