@@ -34,7 +34,7 @@ func (t *Table) Meanings() []CodeMeaning {
 // corresponds to it.
 func (t *Table) Unpaired(f Form, code string) bool {
 	i := t.formIndex(f)
-	if i < 0 || code == "" || t.InCatalogue(t.Code(code, f, t.forms[0].name)) {
+	if i < 0 || code == "" || t.InCatalogue(t.paired(i, 0, code)) {
 		return false
 	}
 	m, listed := t.known[i][code]
