@@ -105,13 +105,11 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	f.has, f.success = map[string]bool{}, f.flagIs[1]
-	if f.flag == "" {
-		f.success = constant{text, success, t.success.codeJSON[form]}
+	shows := constant{text, success, t.success.codeJSON[form]}
+	if f.Numeric {
+		shows.kind = number
 	}
-	if f.flag == "" && f.Numeric {
-		f.success.kind = number
-	}
+	f.has, f.success = map[string]bool{}, cmp.Or(f.flagIs[1], shows)
 	for _, code := range codes {
 		f.has[code] = true
 	}
