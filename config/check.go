@@ -57,7 +57,7 @@ func (c *Config) checkLimits() {
 // checkPartnerRows refuses a constant for the partner: every caller would be that partner at the upstream.
 func (c *Config) checkPartnerRows() {
 	for _, o := range c.Table.Operations() {
-		if row := o.DefaultRow(billing.Partner); row != nil {
+		if row, filled, _ := o.RequestRow(billing.Partner); filled {
 			text := fmt.Sprintf("fill is not allowed with role: %s: every caller of %s would be this partner",
 				billing.Partner, o.Name)
 			at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
@@ -75,7 +75,7 @@ func (c *Config) checkIdentityRows() {
 	}
 	for _, o := range c.Table.Operations() {
 		for _, role := range []string{billing.Partner, billing.Member, billing.Merchant, billing.Bill} {
-			if row := o.ConvertedRow(role); row != nil {
+			if row, _, converted := o.RequestRow(role); converted {
 				text := fmt.Sprintf("values, shift and a pattern are not allowed with role: %s, with a rollout or callbacks: "+
 					"they need the same text in both forms", role)
 				at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}

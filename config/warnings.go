@@ -152,7 +152,7 @@ func (c *Config) warnAboutMeanings() {
 		warn("no code means %s: the outcome of a create that fails for this reason is unknown", strings.Join(missing, ", "))
 	}
 	for _, form := range t.Forms() {
-		if _, other := t.CodesOf(t.RefusalCode(false), form); t.Means(form, other, translate.Unavailable) {
+		if other := t.OtherCode(form); t.Means(form, other, translate.Unavailable) {
 			warn("a code without a pair becomes %s in %s, which means unavailable: programs in %[2]s can take a refusal for "+
 				"a failure of the service, and send again: add pairs for the codes that the backend uses", other, form)
 		}

@@ -63,7 +63,7 @@ none | 400 /api/1/label_create {"cust_key":"K1","parcels":[{"weight_g":"x"}]} | 
 		post("/api/1/label_cancel", `{"cust_key":"K1","ref_no":"R1","reason":"01"}`).
 		is(t, 502, "Shipment is in state 30. Outcome of this call unknown: read before sending again.")
 	// A request without TLS gets an answer in both forms.
-	equal(t, toNew.NeedsTLS(), `{"status":"ERROR","error":{"code":"INTERNAL","message":"This port needs https."},"result":null,"result_cd":"E99","result_msg":"This port needs https."}`)
+	equal(t, toNew.NeedsTLS(), `{"error":{"code":"INTERNAL","message":"This port needs https."},"result":null,"result_cd":"E99","result_msg":"This port needs https.","status":"ERROR"}`)
 
 	// The other direction.
 	check(to("old", "v1", back.url), `

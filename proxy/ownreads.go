@@ -55,7 +55,7 @@ func OwnReads(c *config.Config) (list []OwnRead) {
 func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form, reconciles bool) {
 	asked := read.Translation(client, upstream).Start()
 	defer asked.Release()
-	if err := asked.Read(read.Schema(translate.Request, client).AppendExample(nil)); err != nil {
+	if err := asked.Read(read.Schema(translate.Request, client).Example); err != nil {
 		r.Problem = err.Error()
 		return
 	}
@@ -67,7 +67,7 @@ func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form
 	defer call.Release()
 	r.Request = string(request)
 	r.Empty = missing(request, read.Fields(), translate.Request, upstream)
-	reply := read.Schema(translate.Reply, upstream).AppendExample(nil)
+	reply := read.Schema(translate.Reply, upstream).Example
 	if _, err = call.Reply(nil, 200, reply); err != nil {
 		r.Problem = "the example of a reply: " + err.Error()
 		return

@@ -209,7 +209,7 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 				if c.client == nil {
 					got, err := rawBytes(p.Address(), nextCall(v2("read"))+strings.Repeat(" ", 60<<10))
 					must(t, err) // a reset, which takes the answer from some clients
-					equal(t, regexp.MustCompile(`(?s)^HTTP/1.1 400 .*\r\n\r\n\{"code":"ERROR","msg":"This port needs https.","message":"This port needs https.","data":null\}$`).MatchString(got), true, got)
+					equal(t, regexp.MustCompile(`(?s)^HTTP/1.1 400 .*\r\n\r\n\{"code":"ERROR","data":null,"message":"This port needs https.","msg":"This port needs https."\}$`).MatchString(got), true, got)
 				} else if conn, err := tls.Dial("tcp", p.Address(), c.client); err == nil {
 					_ = conn.Close()
 					t.Error("the handshake succeeded")

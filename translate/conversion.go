@@ -209,16 +209,6 @@ func (p pattern) got(v value) string {
 	return v.typeName()
 }
 
-// sample returns a text that the pattern takes.
-func (p pattern) sample() string {
-	return strings.Map(func(c rune) rune {
-		if strings.ContainsRune(digitPlaces, c) {
-			return '1'
-		}
-		return c
-	}, p.in)
-}
-
 // nullText stands for null among the texts of pairs. No text of JSON is like it: it is not valid UTF-8.
 const nullText = "\xff"
 

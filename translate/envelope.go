@@ -2,12 +2,12 @@ package translate
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -21,11 +21,15 @@ type envelope struct {
 	OtherCode string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
 	Status    *yaml.Node // by HTTP status: the code of a reply without one
 
-	flag             string      // the name; "" for none
-	flagIs           [2]constant // of a failure and of a success
-	object, objectIn string      // the object around the code of a failure, and as JSON with its comma; "" for none
-	textInside       bool        // the text is in this object, too
-	statuses         []statusCode
+	flag       string      // the name; "" for none
+	flagIs     [2]constant // of a failure and of a success
+	success    constant    // of the flag, or of the code
+	object     string      // around the code of a failure; "" for none
+	textInside bool        // the text is in this object, too
+	statuses   []statusCode
+	has        map[string]bool // its codes
+
+	flagKey, codeKey, textKey, objectKey string // `"code":`
 }
 
 // A statusCode is a line of `status`.
@@ -36,31 +40,29 @@ type statusCode struct {
 }
 
 // readEnvelope reads the keys of a form that describe its envelope.
-func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
-	if f.Flag != nil {
-		s.readFlag(f)
+func (s *source) readEnvelope(name *yaml.Node, f *form) {
+	s.readFlag(f)
+	split := func(path string) (object, name string) {
+		i := strings.LastIndexByte(path, '.')
+		return path[:max(i, 0)], path[i+1:]
 	}
-	var code string
-	if f.object, code = inObject(f.Code); f.object != "" {
-		f.objectIn = "," + keyOf(f.object)
-	}
-	textObject, text := inObject(f.Text)
-	f.textInside = textObject != "" && textObject == f.object
-	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
-	tops := []string{cmp.Or(f.object, f.Code), segments(f.Result)[0], f.flag}
-	if !f.textInside {
-		tops = append(tops, f.Text)
-	}
-	tops = slices.DeleteFunc(tops, func(name string) bool { return name == "" })
+	object, code := split(f.Code)
+	textIn, text := split(f.Text)
+	f.object, f.textInside = object, textIn != "" && textIn == object
+	f.flagKey, f.codeKey, f.textKey, f.objectKey = keyOf(f.flag), keyOf(code), keyOf(text), keyOf(object)
+	tops := append(f.names(), segments(f.Result)[0])
 	slices.Sort(tops)
+	twice := len(tops) - len(slices.Compact(slices.Clone(tops)))
+	if f.textInside {
+		twice--
+	}
 	switch {
 	case f.Code == "" || f.Text == "":
-	case len(slices.Compact(tops)) < len(tops) || f.Code == f.Text:
+	case twice > 0 || f.Code == f.Text:
 		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
-	case textObject != "" && !f.textInside || strings.Contains(code+text, "."):
+	case textIn != "" && !f.textInside || strings.Contains(object, "."):
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
-			"as in error.code and error.message",
-			name.Value)
+			"as in error.code and error.message", name.Value)
 	}
 	for status, code := range s.members(f.Status, "status") {
 		n, err := strconv.Atoi(status.Value)
@@ -73,68 +75,69 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	}
 }
 
-// inObject returns the object and the name of a path of two names, and no object for another path.
-func inObject(path string) (object, name string) {
-	if object, name, inside := strings.Cut(path, "."); inside {
-		return object, name
-	}
-	return "", path
-}
-
-// readFlag reads a flag: a name, or a name and its values of a success and of a failure.
+// readFlag reads a flag: a name, or a name with its values of a success and of a failure.
 func (s *source) readFlag(f *form) {
-	f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
-	if f.Flag.Kind == yaml.ScalarNode {
-		f.flag = s.text(f.Flag, "flag", "a field name")
-		return
-	}
-	for name, values := range s.members(f.Flag, "flag") {
-		if f.flag = s.text(name, "flag", "a field name"); len(s.items(values, "flag")) == 2 {
-			f.flagIs = [2]constant{s.constant(values.Content[1], false), s.constant(values.Content[0], false)}
+	switch n := f.Flag; {
+	case n == nil:
+	case n.Kind == yaml.ScalarNode:
+		f.flag = s.text(n, "flag", "a field name")
+		f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
+	default:
+		for name, values := range Members(n) {
+			f.flag = s.text(name, "flag", "a field name")
+			if list := s.items(values, "flag"); len(list) == 2 {
+				f.flagIs = [2]constant{s.constant(list[1], false), s.constant(list[0], false)}
+			}
 		}
-	}
-	if len(f.Flag.Content) != 2 || f.flagIs[0] == f.flagIs[1] || len(f.Flag.Content[1].Content) != 2 {
-		s.errorf(f.Flag, "flag must be a name, or a name with its values of a success and of a failure, as in "+
-			"{status: [SUCCESS, ERROR]}")
+		if len(n.Content) != 2 || f.flagIs[0] == f.flagIs[1] {
+			s.errorf(n, "flag must be a name, or a name with its values of a success and of a failure, as in "+
+				"{status: [SUCCESS, ERROR]}")
+		}
 	}
 }
 
-// checkEnvelopeCodes checks the codes of a form whose codes are numbers, and those of its other keys.
+// checkEnvelopeCodes finds all codes of a form, and checks those of its other keys.
 func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
-	t, f := s.table, &s.table.forms[form]
-	node := child(forms, s.forms[form])
-	codes := []string{t.success.code[form]}
-	codes = slices.AppendSeq(codes, maps.Keys(t.codes[form].first))
-	for _, m := range t.meanings {
-		if m.Form == f.name || m.Form == "" && form == 0 {
-			codes = append(codes, m.Code)
-		}
+	t, f, node := s.table, &s.table.forms[form], child(forms, s.forms[form])
+	success := t.success.code[form]
+	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].first)),
+		slices.Sorted(maps.Keys(t.known[form])))
+	if t.base(form) == 0 {
+		codes = append(codes, t.catalogue...)
 	}
-	if f.OtherCode != "" {
-		codes = append(codes, f.OtherCode)
+	shows := constant{text, success, t.success.codeJSON[form]}
+	if f.Numeric {
+		shows.kind = number
+	}
+	f.has, f.success = map[string]bool{}, cmp.Or(f.flagIs[1], shows)
+	for _, code := range codes {
+		f.has[code] = true
 	}
 	for _, one := range f.statuses {
-		if codes = append(codes, one.code); one.code != t.success.code[form] && !t.hasCode(form, one.code) {
-			s.errorf(child(node, "status"),
-				"status: the form has no code %q: add it to the codes", one.code)
+		if !f.has[one.code] {
+			s.errorf(child(node, "status"), "status: the form has no code %q: add it to the codes", one.code)
 		}
 	}
-	if f.OtherCode == t.success.code[form] {
+	switch {
+	case f.OtherCode == success:
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
-	}
-	for _, code := range codes {
-		if f.Numeric && !isWhole(code) {
-			s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
+	case f.Numeric && f.OtherCode == "":
+		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
+	case f.Numeric:
+		for _, code := range append(codes, f.OtherCode) {
+			if !isWhole(code) {
+				s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
+			}
 		}
 	}
-	if f.Numeric && f.OtherCode == "" {
-		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
-	}
-	if f.textInside && f.flag != "" && s.table.success.text == "" {
+	if f.textInside && f.flag != "" && t.success.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
 			f.name, s.forms[otherOf(form)])
 	}
 }
+
+// shows returns the name by whose value a message is a success: that of the flag, or of the code.
+func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
 
 // names returns the names that an envelope has at the top level.
 func (f *form) names() (names []string) {
@@ -144,13 +147,6 @@ func (f *form) names() (names []string) {
 		}
 	}
 	return names
-}
-
-// hasCode reports whether a form has a code: in a pair, in the catalogue of the first form, or listed with its form.
-func (t *Table) hasCode(form int, code string) bool {
-	_, paired := t.codes[form].first[code]
-	_, listed := t.known[form][code]
-	return paired || listed || (form == 0 || t.forms[form].like == 0) && t.InCatalogue(code)
 }
 
 // isWhole reports whether a text is a JSON number without fraction and exponent.
@@ -179,111 +175,102 @@ func (f *form) isCode(v value) bool {
 // at all. Otherwise wrong says why the code cannot be read.
 func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
 	f, success := &t.forms[form], t.success.code[form]
-	if f.flag == "" && f.isCode(code) {
-		return code.text(), false, "" // mostly
-	}
-	succeeded := f.flag != "" && flag.is(f.flagIs[1])
-	switch {
-	case f.flag != "" && flag.kind == absent && code.kind == absent:
-		missing = true
-	case f.flag != "" && !succeeded && !flag.is(f.flagIs[0]):
+	flagged := f.flag != ""
+	succeeded := flagged && flag.is(f.flagIs[1])
+	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
+	case flagged && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
 	case f.isCode(code):
 		found = code.text()
-	case code.kind == absent || code.kind == null && (f.flag != "" || len(f.statuses) > 0):
-		missing = true
-	case code.kind == text && code.raw == `""`:
+	case code.raw == `""`:
 		return "", false, f.Code + " is empty"
-	case f.Numeric:
-		return "", false, f.Code + " " + wrongType("a whole number", code.typeName())
+	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
+		want := map[bool]string{true: "a whole number", false: "text"}
+		return "", false, f.Code + " " + wrongType(want[f.Numeric], code.typeName())
+	case succeeded:
+		found = success
+	case i >= 0 && (flag.kind != absent || message.kind != absent): // it is of the backend
+		found = f.statuses[i].code
 	default:
-		return "", false, f.Code + " " + wrongType("text", code.typeName())
+		return "", true, ""
 	}
-	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed })
-	if missing && i >= 0 && !succeeded && (flag.kind != absent || message.kind != absent) { // it is of the backend
-		found, missing = f.statuses[i].code, false
-	}
-	if succeeded && missing {
-		found, missing = success, false
-	}
-	if f.flag != "" && !missing && succeeded != (found == success) {
+	if flagged && succeeded != (found == success) {
 		return "", false, f.flag + " and " + f.Code + " contradict each other"
 	}
-	return found, missing, ""
+	return found, false, ""
 }
 
 // is reports whether a value is a constant.
 func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.text }
 
-// paired returns the code of a form that a code of another form has as its pair.
-func (t *Table) paired(from, to int, code string) (own string, ok bool) {
-	first, known := t.codes[from].first[code]
-	if !known {
-		first = code
+// paired returns the code of a form that a code of another form has as its pair, or the code itself.
+func (t *Table) paired(from, to int, code string) string {
+	if first, known := t.codes[from].first[code]; known {
+		code = first
 	}
-	if list := t.codes[to].own[first]; len(list) > 0 {
-		return list[0], true
+	if own := t.codes[to].own[code]; own != nil {
+		return own[0]
 	}
-	return first, known && (t.forms[to].OtherCode == "" || t.hasCode(to, first))
+	return code
 }
 
-// codeIn returns a code of another form as the form writes it: that of a pair, the code itself, or other_code.
-func (t *Table) codeIn(from, to int, code string) (in string) {
-	if t.replaces(from, to, code) {
-		return t.forms[to].OtherCode
+// codeIn returns a code of another form as the form writes it, and whether it has other_code instead.
+func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
+	f := &t.forms[to]
+	if in = t.paired(from, to, code); f.OtherCode != "" && !f.has[in] {
+		return f.OtherCode, true
 	}
-	in, _ = t.paired(from, to, code)
-	return in
+	return in, false
 }
 
-// replaces reports whether a form has other_code for a code of another form.
-func (t *Table) replaces(from, to int, code string) bool {
-	_, paired := t.paired(from, to, code)
-	return t.forms[to].OtherCode != "" && !paired && !t.hasCode(to, code)
-}
+// OtherCode returns the code that stands in a form for those that it does not have, or "".
+func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
 
-// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
-// returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
-func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
+// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
+// other_code, if this replaces it.
+func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
 	form := t.formIndex(f)
-	codes = slices.Clone(t.codes[form].own[code])
-	if other = t.forms[form].OtherCode; codes == nil && (other == "" || t.hasCode(form, code)) {
+	if form < 0 {
+		return nil, false
+	}
+	if codes = slices.Clone(t.codes[form].own[code]); codes == nil {
+		code, replaced = t.codeIn(0, form, code)
 		codes = []string{code}
 	}
-	return codes, other
+	return codes, replaced
 }
 
-// appendOutcome appends the fields of an envelope before its result. code is JSON, text too; "" for none.
+// appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is
+// JSON, text too; "" for none.
 func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) []byte {
-	if f.flag != "" {
-		dst = append(append(dst, keyOf(f.flag)...), flag...)
-	}
-	switch {
-	case f.object == "":
-		dst = append(append(comma(dst), f.codeKey...), code...)
-	case !f.textInside && text != "":
-		dst, text = append(append(comma(dst), f.textKey[1:]...), text...), ""
-	}
-	inside := ""
-	switch {
-	case f.object != "" && (failed || f.flag == ""): // without a flag the object is always there
-		dst = append(append(append(append(comma(dst), f.objectIn[1:]...), '{'), f.codeKey...), code...)
-		inside = "}"
-	case f.object != "":
-		if text = ""; f.Unused != "omit" {
-			dst = append(append(comma(dst), f.objectIn[1:]...), "null"...)
+	add := func(key, value string) {
+		if value != "" {
+			dst = append(append(comma(dst), key...), value...)
 		}
 	}
-	if text != "" {
-		dst = append(append(dst, f.textKey...), text...)
+	if add(f.flagKey, flag); f.object == "" {
+		add(f.codeKey, code)
 	}
-	return append(dst, inside...)
-}
-
-// endFailure appends what a failure has instead of a result.
-func (f *form) endFailure(dst []byte) []byte {
-	if f.resultKey != "" && f.Unused != "omit" {
-		dst = append(append(append(dst, ','), keyOf(segments(f.Result)[0])...), "null"...)
+	if !f.textInside {
+		add(f.textKey, text)
+	}
+	omit := f.Unused == "omit"
+	switch {
+	case f.object == "":
+	case failed || f.flag == "": // without a flag the object is always there
+		add(f.objectKey, "{")
+		if add(f.codeKey, code); f.textInside {
+			add(f.textKey, text)
+		}
+		dst = append(dst, '}')
+	case !omit:
+		add(f.objectKey, "null")
+	}
+	if !failed {
+		return dst
+	}
+	if f.Result != "" && !omit {
+		add(keyOf(segments(f.Result)[0]), "null")
 	}
 	return append(dst, '}')
 }
@@ -296,22 +283,18 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 		return dst
 	}
 	to := &t.forms[form]
-	json, message := to.codeJSON(t.codeOf(form, code)), string(appendString(nil, text))
-	return to.endFailure(to.appendOutcome(append(dst, '{'), to.flagIs[0].json, json, message, true))
+	code, _ = t.codeIn(0, form, code)
+	return to.appendOutcome(append(dst, '{'), to.flagIs[0].json, to.codeJSON(code), string(appendString(nil, text)), true)
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
-// then those of the first that the second does not have.
+// and those of the first that the second does not have.
 func (t *Table) FailureInBoth(code, text string) []byte {
-	out := t.AppendFailure(nil, t.forms[1].name, code, text)
-	first := gjson.ParseBytes(t.AppendFailure(nil, t.forms[0].name, code, text))
-	first.ForEach(func(key, v gjson.Result) bool {
-		if lookup(gjson.ParseBytes(out), key.Str).kind == absent {
-			out = append(append(append(append(out[:len(out)-1], ','), key.Raw...), ':'), v.Raw...)
-			out = append(out, '}')
-		}
-		return true
-	})
+	both := map[string]json.RawMessage{}
+	for _, f := range t.Forms() {
+		_ = json.Unmarshal(t.AppendFailure(nil, f, code, text), &both)
+	}
+	out, _ := json.Marshal(both)
 	return out
 }
 
@@ -323,7 +306,8 @@ func (t *Table) FailureStatus(f Form, code string, status int) int {
 	if form < 0 {
 		return status
 	}
-	if is := t.forms[form].statusOf(t.codeOf(form, code), status); is/100 == 4 && status/100 == 4 {
+	code, _ = t.codeIn(0, form, code)
+	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status
@@ -344,33 +328,30 @@ func (f *form) statusOf(code string, status int) int {
 // leaves the outcome open stays one: 5xx, 429, that of a code that becomes other_code, and a success with another one
 // than 2xx.
 func (c *Call) Status() int {
-	p := c.translation.reply
+	p, status := c.translation.reply, c.translation.operation.status
 	t, to := p.table, p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
-	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
+	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors, c.success && c.status/100 != 2:
 		return c.status
-	case c.success && c.status/100 != 2:
-		return c.status
-	case c.success && c.translation.operation.status[p.to] != 0:
-		return c.translation.operation.status[p.to]
-	case c.success && c.translation.operation.status[p.from] == c.status:
+	case c.success && status[p.to] != 0:
+		return status[p.to]
+	case c.success && status[p.from] == c.status:
 		return statusOK
 	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0:
 		return c.status
 	}
-	code := t.success.code[p.to]
+	code, replaced := t.success.code[p.to], false
 	if !c.success {
-		code = t.codeIn(p.from, p.to, c.code)
+		code, replaced = t.codeIn(p.from, p.to, c.code)
 	}
-	is := to.statusOf(code, c.status)
-	switch {
-	case !c.success && t.replaces(p.from, p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
+	switch is := to.statusOf(code, c.status); {
+	case replaced && is < serverErrors: // other_code says nothing about the outcome
 		return c.status
-	case len(to.statuses) == 0:
-		return statusOK
+	case len(to.statuses) > 0:
+		return is
 	}
-	return is
+	return statusOK
 }
 
 // SuccessCode returns the code of a success in a form.
@@ -378,10 +359,8 @@ func (t *Table) SuccessCode(f Form) string {
 	return ofForm(t, f, t.success.code)
 }
 
-// ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
+// ShowsSuccess returns by what a message in a form is a success: the name and the value of its flag or code.
 func (t *Table) ShowsSuccess(f Form) string {
-	if form := &t.forms[t.formIndex(f)]; form.flag != "" {
-		return form.flag + " " + form.flagIs[1].text
-	}
-	return t.SuccessCode(f)
+	form := ofForm(t, f, t.forms)
+	return form.shows() + " " + form.success.text
 }

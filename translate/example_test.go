@@ -91,7 +91,7 @@ callbacks:
 	fmt.Println(string(toSender), err)
 	fmt.Println(notice.Recognised, notice.Values["sender"], notice.Values["parcel"], notice.Report.Mismatched)
 
-	if callback.Succeeded("plain", 200, []byte(`{"st": "OK", "txt": "thank you"}`)) {
+	if _, ok := callback.Answered("plain", []byte(`{"st": "OK", "txt": "thank you"}`)); ok {
 		fmt.Println(string(callback.Answer("boxed")))
 	}
 

@@ -249,7 +249,8 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case f != nil:
 		r = f
 	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
-		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.from, p.to, x.call.code)
+		_, replaced := p.table.codeIn(p.from, p.to, x.call.code)
+		return Mismatch{"", l.typeName()}, x.call.success || !replaced
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
 		r = nil
 	}

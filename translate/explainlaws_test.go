@@ -232,7 +232,7 @@ func explainCallback(t rapid.TB, c *translate.Callback, from, to translate.Form,
 	switch translated := notice.Recognised == translate.Translated; {
 	case translated && from == to:
 		from = other(from)
-	case !translated && notice.OtherForm:
+	case !translated && from != to && notice.Recognised == translate.InForm:
 		from = to
 	case !translated:
 		to = from

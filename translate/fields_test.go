@@ -12,7 +12,7 @@ func TestFieldsDescribeRows(t *testing.T) {
 	table := overlaid(t, "fields: {price: [amount to charge, 500], tax: [tax amount, 7]}\n"+
 		"operations: {bill.create: {request: {bill.tax: {lost: drop}}}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
-		example := table.Operation("bill.create").Schema(translate.Request, form).AppendExample(nil)
+		example := table.Operation("bill.create").Schema(translate.Request, form).Example
 		has(t, string(example), want, form, example)
 	}
 	for _, f := range table.Operation("bill.create").Fields() {

@@ -66,39 +66,29 @@ type Signature struct {
 // is missing, or is no single value.
 func (c *Call) Sign() (Signature, error) {
 	p, h := c.translation.request, c.translation.operation.hash
-	parts, refusal := h.parts(p, c.request)
-	if refusal != nil {
-		return Signature{}, refusal
+	var parts []string
+	for _, part := range h.of {
+		v, f, reason := c.request[part.slot], p.fields[part.slot], Detail{}
+		switch {
+		case v.kind == composite:
+			reason = why(wantSingle, v.typeName())
+		case v.countsAsAbsent() && !part.optional:
+			reason = why("is missing")
+		case v.countsAsAbsent():
+			continue
+		case f.digits && !allDigits(v.text()):
+			reason = why(wantDigits, v.notDigits())
+		}
+		if reason.Format != "" {
+			return Signature{}, p.table.refusal(f.source, reason)
+		}
+		parts = append(parts, v.text())
 	}
-	s := Signature{Text: strings.Join(parts, hashJoin)}
-	sum := sha256.Sum256([]byte(s.Text))
+	joined := strings.Join(parts, ",")
+	s, sum := Signature{Text: joined}, sha256.Sum256([]byte(joined))
 	s.Hash = hex.EncodeToString(sum[:])
 	if v := c.request[h.in]; v.kind == text {
 		s.Carried = v.text()
 	}
 	return s, nil
-}
-
-// hashJoin is between the parts of a text that is hashed.
-const hashJoin = ","
-
-// parts returns the contents of the fields that are hashed.
-func (h *operationHash) parts(p *plan, slots []value) (parts []string, _ *Refusal) {
-	for _, part := range h.of {
-		reason := Detail{}
-		switch v := slots[part.slot]; {
-		case v.kind == composite:
-			reason = why(wantSingle, v.typeName())
-		case p.fields[part.slot].digits && !v.countsAsAbsent() && !allDigits(v.text()):
-			reason = why(wantDigits, v.notDigits())
-		case !v.countsAsAbsent():
-			parts = append(parts, v.text())
-		case !part.optional:
-			reason = why("is missing")
-		}
-		if reason.Format != "" {
-			return nil, p.table.refusal(p.fields[part.slot].source, reason)
-		}
-	}
-	return parts, nil
 }

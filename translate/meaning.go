@@ -34,7 +34,7 @@ func (t *Table) Meanings() []CodeMeaning {
 // corresponds to it.
 func (t *Table) Unpaired(f Form, code string) bool {
 	i := t.formIndex(f)
-	if i < 0 || code == "" || t.InCatalogue(t.Code(code, f, t.forms[0].name)) {
+	if i < 0 || code == "" || t.InCatalogue(t.paired(i, 0, code)) {
 		return false
 	}
 	m, listed := t.known[i][code]
@@ -99,6 +99,6 @@ func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
 	if form < 0 || code == "" {
 		return false
 	}
-	inCatalogue := t.inCatalogue[t.Code(code, f, t.forms[0].name)]
+	inCatalogue := t.inCatalogue[t.paired(form, 0, code)]
 	return slices.Contains(meanings, t.known[form][code].Means) || slices.Contains(meanings, inCatalogue.Means)
 }

@@ -187,7 +187,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 	for i, o := range t.operations {
 		name := operations.Content[2*i]
 		for role, value := range o.sets {
-			if t.hasMeanings(role) && t.Meaning(t.forms[0].name, role, value) == "" {
+			if means, has := t.meaning(0, role, value); has && means == "" {
 				s.errorf(child(operations.Content[2*i+1], "sets"),
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
@@ -260,7 +260,7 @@ func (s *source) readForms(n *yaml.Node) {
 				f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
 				f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
 			}
-			s.readEnvelope(name, value, &f)
+			s.readEnvelope(name, &f)
 			switch at := child(value, "prefix"); {
 			case at == nil:
 			case !strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/"):

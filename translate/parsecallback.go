@@ -25,42 +25,36 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := s.table.newOperation(s.fieldPath(name, "a name"), "/")
-	c := &Callback{operation: o}
-	s.table.callback = c
 	var keys struct {
 		Method  string         `is:"POST|PUT" must:"be"`
 		Result  byForm[string] `is:"a field name"` // the object that holds the fields
 		Answer  byForm[string]
 		Request *yaml.Node `must:"be"`
 	}
-	if !s.decode(n, "a callback", &keys) {
+	c := &Callback{operation: o}
+	if s.table.callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.under = keys.Method, keys.Result
-	c.answers = make(byForm[answer], len(s.table.forms))
+	c.method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
 	for f, json := range keys.Answer {
-		if json == "" {
-			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])
-		} else {
-			node := child(n, "answer")
-			c.answers[f] = answer{json, s.codeOfAnswer(f, json, cmp.Or(child(node, s.forms[f]), node))}
-		}
+		s.checkAnswer(f, json, cmp.Or(child(n, "answer"), name))
 	}
 	before := len(s.problems)
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
-	for _, r := range o.rows[callbackMessage] { // what a callback is about
-		isKnown := slices.Contains(c.identifiedBy, r.Role.name)
+	rows := o.rows[callbackMessage]
+	for _, r := range rows { // what a callback is about
+		isKnown := slices.ContainsFunc(c.identified, func(known *row) bool { return known.Role == r.Role })
 		if (r.Role.Secret || r.Role.Same == "must") && r.onlyForm() < 0 && !isKnown {
-			c.identifiedBy = append(c.identifiedBy, r.Role.name)
+			c.identified = append(c.identified, r)
 		}
 	}
-	if c.identifiedBy == nil {
+	if c.identified == nil {
 		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by which it says "+
 			"what it is about", name.Value)
 	}
-	for _, r := range o.rows[callbackMessage] {
+	for _, r := range rows {
 		for f, path := range r.Path {
 			if path != "" {
 				r.Path[f] = joinPath(keys.Result[f], path)
@@ -69,29 +63,15 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	}
 }
 
-// codeOfAnswer returns the code of the answer with which a receiver acknowledges a callback: a JSON object.
-func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
-	form := &s.table.forms[f]
-	what, name := "answer."+s.forms[f], cmp.Or(form.flag, form.Code)
+// checkAnswer checks the answer with which a receiver acknowledges a callback.
+func (s *source) checkAnswer(f int, json string, n *yaml.Node) {
+	form, code := &s.table.forms[f], value{}
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
-	if fault := checkJSON([]byte(json), max(s.table.depth, 1)); fault != nil {
-		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
-		return constant{}
+	if checkJSON([]byte(json), max(s.table.depth, 1)) == nil {
+		code = lookup(gjson.Parse(json), form.shows())
 	}
-	doc := gjson.Parse(json)
-	code := lookup(doc, name)
-	right, needs := form.isCode(code), " with a text"
-	switch {
-	case form.flag != "":
-		right, needs = code.is(form.flagIs[1]), ": "+form.flagIs[1].json
-	case form.Numeric:
-		needs = " with a number"
+	if form.success.kind != absent && !code.is(form.success) {
+		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s %s, by which an "+
+			"acknowledgement is recognised", s.forms[f], form.shows(), form.success.json)
 	}
-	switch {
-	case !doc.IsObject():
-		s.errorf(n, "%s must be a JSON object, but is %s", what, json)
-	case !right:
-		s.errorf(n, "%s needs %s%s, by which an acknowledgement is recognised", what, name, needs)
-	}
-	return constant{code.kind, code.text(), code.raw}
 }

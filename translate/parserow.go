@@ -229,7 +229,7 @@ func (s *source) checkLaws(r *row) {
 			there, back := t.mappings([]*row{r}, from, to)[0], t.mappings([]*row{r}, to, from)[0]
 			var samples [][]byte
 			if r.pattern[from] != "" {
-				samples = append(samples, appendString(nil, newPattern(r.pattern[from], "").sample()))
+				samples = append(samples, appendString(nil, digitPlace.ReplaceAllString(r.pattern[from], "1")))
 			}
 			for _, p := range r.Values.list {
 				c := p.Values[to]

@@ -122,9 +122,8 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 
 // appendFailure appends code and text in the client's form. A failure has no result.
 func (c *Call) appendFailure(dst []byte) []byte {
-	p := c.translation.reply
 	c.Report.reset()
-	return p.toForm.endFailure(c.appendEnvelope(append(dst, '{')))
+	return c.appendEnvelope(append(dst, '{'))
 }
 
 // appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
@@ -134,15 +133,13 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
 	from, to := p.fromForm, p.toForm
 	flag, json := to.flagIs[0].json, ""
-	switch paired, ok := t.paired(p.from, p.to, c.code); {
+	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
 	case c.success:
 		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
-	case ok:
-		json = to.codeJSON(paired)
-	case code.kind == text && !to.Numeric && to.OtherCode == "":
+	case in == c.code && code.kind == text && !to.Numeric:
 		json = code.raw
 	default:
-		if json = to.codeJSON(t.codeIn(p.from, p.to, c.code)); t.replaces(p.from, p.to, c.code) {
+		if json = to.codeJSON(in); replaced {
 			c.mismatch(from.Code, Mismatch{"", code.typeName()})
 		}
 	}

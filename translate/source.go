@@ -271,7 +271,7 @@ func (s *source) constant(n *yaml.Node, inPair bool) constant {
 func (s *source) form(n *yaml.Node, what string) int {
 	f := s.table.formIndex(Form(n.Value))
 	if f < 0 {
-		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), s.table.formNames())
+		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), strings.Join(s.forms, ", "))
 	}
 	return f
 }

@@ -1,8 +1,8 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -44,18 +44,17 @@ type Table struct {
 	depth       int    // the deepest nesting of a message
 	files       []File // the base table, then the overlays
 	changes     []RowChange
+	version     string
 	yaml        func() ([]byte, error)
 }
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name   Form
-	index  int
-	like   int  // the form that it is like; -1 for none
-	digits kind // how the form writes a field with as: digits: number or text
-	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
-	codeKey, textKey, resultKey string
-	resultEnd                   string // what closes the objects around the result
+	name                 Form
+	index                int
+	like                 int    // the form that it is like; -1 for none
+	digits               kind   // how the form writes a field with as: digits: number or text
+	resultKey, resultEnd string // `,"result":` or "", and what closes the objects around the result
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
@@ -99,7 +98,6 @@ type Operation struct {
 	sets         map[string]string // by role: the value of the field after a success
 	list         bool              // the result is a list, which is never translated
 	rows         map[Message][]*row
-	version      string
 	table        *Table
 	translations [][]*Translation // by the forms of client and upstream
 }
@@ -127,11 +125,10 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	t.changes = s.changes
+	t.changes, t.version = s.changes, s.version()
 	t.yaml = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
 		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	})
-	s.setVersions()
 	for _, o := range t.operations {
 		o.compile()
 	}
@@ -139,11 +136,6 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		t.callback.compile()
 	}
 	return t, nil
-}
-
-// With returns the table with one more overlay. The table itself does not change. The error is of type [Problems].
-func (t *Table) With(overlay File) (*Table, error) {
-	return Compile(t.depth, t.files[0], slices.Concat(t.files[1:], []File{overlay})...)
 }
 
 // Operations returns the operations in the order of the table. The caller must not modify the slice.
@@ -162,34 +154,24 @@ func (t *Table) Operation(name string) *Operation {
 // HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
 // have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
-	for _, r := range o.rows[m] { // without closures: each call asks
-		if r.hasRole(role) && o.table.inForms(r, forms) {
+	for _, r := range o.rows[m] {
+		lacks := func(f Form) bool { return ofForm(o.table, f, r.Path) == "" }
+		if r.hasRole(role) && !slices.ContainsFunc(forms, lacks) {
 			return true
 		}
 	}
 	return false
 }
 
-// DefaultRow returns the row of the request that writes a default for a role, or nil: whoever calls, the upstream gets
-// the same value.
-func (o *Operation) DefaultRow(role string) *Row {
+// RequestRow returns the row of the request that has a role, or nil. filled reports that it writes a constant: whoever
+// calls, the upstream gets the same value. converted reports that the value can have another text in the other form.
+func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
 	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.always.kind != absent {
-			return &r.source
+		if r.hasRole(role) {
+			of, filled, converted = &r.source, filled || r.always.kind != absent, converted || r.converts()
 		}
 	}
-	return nil
-}
-
-// ConvertedRow returns the row of the request that has a role and whose value can have another text in the other form,
-// or nil.
-func (o *Operation) ConvertedRow(role string) *Row {
-	for _, r := range o.rows[Request] {
-		if r.hasRole(role) && r.converts() {
-			return &r.source
-		}
-	}
-	return nil
+	return of, filled, converted
 }
 
 // MayLack reports whether a successful reply is complete without the field that has the role.
@@ -197,23 +179,13 @@ func (o *Operation) MayLack(role string) bool {
 	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })
 }
 
-// inForms reports whether a row has a path in each of the forms.
-func (t *Table) inForms(r *row, forms []Form) bool {
-	for _, f := range forms {
-		if ofForm(t, f, r.Path) == "" {
-			return false
-		}
-	}
-	return true
-}
-
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
 // Both are "" if the operation does not set the field.
 func (o *Operation) Sets(role string) (value, means string) {
-	if value = o.sets[role]; value == "" {
-		return "", ""
+	if value = o.sets[role]; value != "" {
+		means, _ = o.table.meaning(0, role, value)
 	}
-	return value, o.table.Meaning(o.table.forms[0].name, role, value)
+	return value, means
 }
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
@@ -229,75 +201,72 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 // Meaning returns what a value of a role means in a form, by the rows of the table, or "".
 func (t *Table) Meaning(f Form, role, value string) string {
 	form := t.formIndex(f)
+	if form < 0 {
+		return ""
+	}
+	means, _ := t.meaning(form, role, value)
+	return means
+}
+
+// meaning is Meaning, and whether a row gives values of the role a meaning.
+func (t *Table) meaning(form int, role, value string) (means string, has bool) {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if means := r.meaningOf(value, form); r.hasRole(role) && means != "" {
-				return means
+			if r.hasRole(role) && r.Means != nil {
+				means, has = cmp.Or(means, r.meaningOf(value, form)), true
 			}
 		}
 	}
-	return ""
+	return means, has
 }
 
 // MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
 func (t *Table) MeaningsOf(role string) []string {
-	if r := t.roles[role]; r != nil {
-		return r.means
-	}
-	return nil
+	return t.role(role).means
 }
 
+// role returns a role of the table, or noRole.
+func (t *Table) role(name string) *role { return cmp.Or(t.roles[name], noRole) }
+
 // Done reports whether a meaning of a role says that what counts was done, such as a payment.
-func (t *Table) Done(role, meaning string) bool {
-	r := t.roles[role]
-	return r != nil && slices.Contains(r.Done, meaning)
-}
+func (t *Table) Done(role, meaning string) bool { return slices.Contains(t.role(role).Done, meaning) }
 
 // Final reports whether nothing follows after a state with a meaning.
 func (t *Table) Final(role, meaning string) bool {
-	r := t.roles[role]
-	return r != nil && r.next != nil && slices.Contains(r.means, meaning) && len(r.next[meaning]) == 0
+	r := t.role(role)
+	return slices.Contains(r.means, meaning) && r.next[meaning] == nil
 }
 
 // After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
 // table. After an unknown one it can have all.
 func (t *Table) After(role, meaning string) []string {
-	r := t.roles[role]
-	if r == nil || r.next == nil || !slices.Contains(r.means, meaning) {
-		return t.MeaningsOf(role)
+	r, reached := t.role(role), []string{meaning}
+	if !slices.Contains(r.means, meaning) {
+		return r.means
 	}
-	reached := map[string]bool{meaning: true}
-	for n := 0; n < len(reached); {
-		n = len(reached)
-		for from := range maps.Clone(reached) {
-			for _, to := range r.next[from] {
-				reached[to] = true
+	for i := 0; i < len(reached); i++ {
+		for _, to := range r.next[reached[i]] {
+			if !slices.Contains(reached, to) {
+				reached = append(reached, to)
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !reached[m] })
+	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !slices.Contains(reached, m) })
 }
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
-	words := t.nouns["en"]
-	if korean {
-		words = t.nouns["ko"]
-	}
+	words := t.nouns[map[bool]string{true: "ko", false: "en"}[korean]]
 	return words[0], words[1]
-}
-
-// hasMeanings reports whether a row gives values of the role a meaning.
-func (t *Table) hasMeanings(role string) bool {
-	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
-		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Means != nil })
-	})
 }
 
 // PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o, form := t.newOperation(name, ""), t.formIndex(f)
+	if form < 0 {
+		return o
+	}
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
@@ -361,8 +330,7 @@ func (t *Table) Code(code string, from, to Form) string {
 	if i < 0 || j < 0 || i == j {
 		return code
 	}
-	paired, _ := t.paired(i, j, code)
-	return paired
+	return t.paired(i, j, code)
 }
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
@@ -391,7 +359,7 @@ func (t *Table) YAML() ([]byte, error) { return t.yaml() }
 // checkForm returns an error if the table has no such form.
 func (t *Table) checkForm(f Form) error {
 	if t.formIndex(f) < 0 {
-		return fmt.Errorf("the table has no form %q, only %s", f, t.formNames())
+		return fmt.Errorf("the table has no form %q, only %q", f, t.BackendForms())
 	}
 	return nil
 }
@@ -417,15 +385,6 @@ func (t *Table) base(f int) int {
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
 	return slices.Repeat(byForm[string]{text}, len(t.forms))
-}
-
-// formNames returns the names of the forms, for an error.
-func (t *Table) formNames() string {
-	var names []string
-	for _, f := range t.forms {
-		names = append(names, string(f.name))
-	}
-	return strings.Join(names, ", ")
 }
 
 // ofForm returns what a list has for a form, or the zero value if the table has no such form.

@@ -68,25 +68,3 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 		t.Errorf("%d unknown, names %q", call.Report.Unknown, call.Report.UnknownNames)
 	}
 }
-
-// An overlay over a table with overlays gives the same table as all of them at once, and the table does not change.
-func TestTableWithOneMoreOverlay(t *testing.T) {
-	t.Parallel()
-	first := "operations: {bill.create: {request: {+bill.memo: bill.memo}}}"
-	second := "operations: {bill.create: {request: {bill.memo: bill.note}}}"
-	table := overlaid(t, first)
-	before, err := table.YAML()
-	must(t, err)
-	with, err := table.With(translate.File{Name: "2.yaml", Data: []byte(second)})
-	must(t, err)
-	got, _ := with.YAML()
-	want, _ := overlaid(t, first, second).YAML()
-	after, _ := table.YAML()
-	if string(got) != string(want) || string(got) == string(before) || string(after) != string(before) {
-		t.Error("With gives another table than Compile, or changes its table")
-	}
-	_, err = table.With(translate.File{Name: "bad.yaml", Data: []byte("operations:\n  bill.creat: {}")})
-	if err == nil || err.Error() != "bad.yaml:2:3: the table has no bill.creat here; to add it, write +bill.creat; did you mean bill.create?" {
-		t.Error(err)
-	}
-}

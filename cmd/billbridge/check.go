@@ -130,7 +130,10 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 		kind := cmp.Or(kinds[m.Means], "refused")
 		own := []string{m.Code}
 		if m.Form == "" {
-			own, _ = t.CodesOf(m.Code, u.Form)
+			var replaced bool
+			if own, replaced = t.CodesOf(m.Code, u.Form); replaced {
+				own = nil
+			}
 		}
 		for _, code := range own {
 			if !slices.Contains(found[kind], code) {
@@ -143,8 +146,8 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	}
 	for _, code := range t.Catalogue() {
 		second := t.Forms()[1]
-		if own, other := t.CodesOf(code, second); own == nil && code != t.SuccessCode(t.Forms()[0]) {
-			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other})
+		if other, replaced := t.CodesOf(code, second); replaced && code != t.SuccessCode(t.Forms()[0]) {
+			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other[0]})
 		}
 	}
 	return all

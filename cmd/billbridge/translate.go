@@ -138,7 +138,7 @@ func (c *translateCommand) callbackTranslator(callback *translate.Callback) (tra
 			note = "not recognised, unchanged"
 		case notice.Recognised == translate.InForm && c.From != c.To:
 			note = fmt.Sprintf("already in %s, unchanged", c.To)
-		case notice.OtherForm:
+		case notice.Recognised == translate.Translated && c.From == c.To:
 			note = fmt.Sprintf("not in %s, read in the other form", c.From)
 		}
 		return out, notice.Report, note, err

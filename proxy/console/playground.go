@@ -157,7 +157,7 @@ func (p *playgroundPage) translation() *translate.Translation {
 
 // fillExample fills in an example of the message.
 func (p *playgroundPage) fillExample() {
-	example := func(s *translate.Schema) string { return pretty(s.AppendExample(nil)) }
+	example := func(s *translate.Schema) string { return pretty(s.Example) }
 	o := p.Table.Operation(p.Operation)
 	switch callback := p.callback(); {
 	case callback != nil:

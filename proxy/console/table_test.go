@@ -12,6 +12,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
@@ -66,7 +67,7 @@ func TestTableWithManyRows(t *testing.T) {
 		fmt.Fprintf(&overlay, "      +many.f%dq: {lost: drop}\n", i)
 	}
 	c := proxytest.Config(t, testConfig)
-	table, err := c.Table.With(translate.File{Name: "many.yaml", Data: []byte(overlay.String())})
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "many.yaml", Data: []byte(overlay.String())})
 	if err != nil {
 		t.Fatal(strings.SplitN(err.Error(), "\n", 2)[0])
 	}

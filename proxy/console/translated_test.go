@@ -11,6 +11,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // textName matches the name of a text such as "nav.calls". Other keys are English texts.
@@ -97,7 +98,7 @@ func TestMeaningsOfTheTableInKorean(t *testing.T) {
 	const overlay = `{fields: {apprExtra: extra of the overlay}, operations: {bill.read: {reply: {+apprExtra: appr_extra}}}}`
 	own := *proxytest.Config(t, testConfig)
 	var err error
-	own.Table, err = own.Table.With(translate.File{Name: "overlay", Data: []byte(overlay)})
+	own.Table, err = translate.Compile(32, billing.Table(), translate.File{Name: "overlay", Data: []byte(overlay)})
 	must(t, err)
 	c := newConsole(t, Options{Config: configOf(&own)})
 	_, page := get(t, c, "/table", "ko")

@@ -88,15 +88,3 @@ func TestReports(t *testing.T) {
 		}
 	}
 }
-
-// An overlay that changes the text of the table changes its version.
-func TestTableVersion(t *testing.T) {
-	t.Parallel()
-	versions := map[string]bool{}
-	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `forms: {legacy: {codes: {"9980": BILL_003}}}`} {
-		v := evidence.TableVersion(parse(t, overlaid(t, overlay)))
-		equal(t, len(v), 12, v)
-		versions[v] = true
-	}
-	equal(t, len(versions), 3, versions)
-}

@@ -282,14 +282,15 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 		answer, undecoded, err = readAnswer(res)
 	}
 	form, status := translate.Form(c.Form), res.StatusCode
+	code, acknowledged := s.rows.Answered(form, answer)
 	e := without(badStatus, reasonOfStatus(status))
 	e.Status, e.after = status, retryAfter(res.Header.Get("Retry-After"), r.now())
 	if !event {
-		e.Code = s.answeredCode(c, answer)
+		e.Code = answeredCode(c, code)
 	}
 	but := ""
 	switch inside := status >= 200 && status <= 299; {
-	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && s.rows.Succeeded(form, status, answer)):
+	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && acknowledged):
 		e.Outcome, e.Reason, e.after = taken, "", 0
 	case status == http.StatusGone:
 		e.Outcome, e.after = gone, 0
@@ -302,7 +303,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	case inside && err != nil:
 		e.Outcome, but = outcomeOf(err), s.reason(err)
 	case inside:
-		e.Outcome, but = badAnswer, s.reasonOf2xx(form, answer, e.Code)+anyWouldDo
+		e.Outcome, but = badAnswer, reasonOf2xx(answer, e.Code, code)+anyWouldDo
 	}
 	if but != "" {
 		e.Reason = fmt.Sprintf("HTTP %d but %s", status, but)

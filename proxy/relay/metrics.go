@@ -53,8 +53,8 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 		refused: counter("refused",
 			"Callbacks, and addresses of partners, that were refused. another_partner and another_bill can "+
 				"be an attack.", "reason"),
-		passed: counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form "+
-			"(application/x-www-form-urlencoded), or not recognised by the table.", "as"),
+		passed: counter("passed", "Callbacks that passed byte for byte: in the partner's form already, or not "+
+			"recognised by the table.", "as"),
 		fields: counter("fields",
 			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
 				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),

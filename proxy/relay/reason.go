@@ -69,13 +69,13 @@ func is[E error](err error) bool {
 }
 
 // reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.
-func (s *settings) reasonOf2xx(form translate.Form, answer []byte, code string) (why string) {
+func reasonOf2xx(answer []byte, shown, code string) (why string) {
 	switch {
-	case code != "":
-		why = "code " + code
+	case shown != "":
+		why = "code " + shown
 	case len(answer) == 0:
 		why = "an empty body"
-	case s.rows.AnsweredCode(form, answer) != "":
+	case code != "":
 		why = "a code that cannot be shown"
 	case !translate.IsJSON(answer):
 		why = "the body is not JSON"
@@ -88,11 +88,10 @@ func (s *settings) reasonOf2xx(form translate.Form, answer []byte, code string) 
 // code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
 var code24 = regexp.MustCompile(`^[\w.-]{1,24}$`)
 
-// answeredCode is the code of a partner's answer to a callback, "" if it has none that may be stored and shown. A
-// partner may answer with its key or a phone number as the code.
-func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
+// answeredCode is the code of a partner's answer to a callback, "" if it may not be stored and shown. A partner may
+// answer with its key or a phone number as the code.
+func answeredCode(c store.Claimed, code string) string {
 	const short = 6 // characters; keys, phones and cards have more
-	code := s.rows.AnsweredCode(translate.Form(c.Form), answer)
 	secret := strings.Trim(code, "0123456789-.") == "" ||
 		bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)
 	if !code24.MatchString(code) || len(code) > short && secret {

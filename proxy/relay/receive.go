@@ -272,20 +272,13 @@ func (in *inbound) translate(given string, body []byte) (
 	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
-		contentType = formType(given)
-		if given == "" { // it is a form if it names a key or a bill as one
-			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Values) > 0 {
-				contentType = formMedia
-			}
-		}
-		if contentType == "" || len(body) == 0 {
+		if contentType = formType(given); contentType == "" || len(body) == 0 {
 			refused = &refusal{
 				http.StatusUnsupportedMediaType, "type",
 				"a callback must be JSON, or a form of the type " + formMedia,
 			}
 			return notice, nil, "", refused
 		}
-		notice, err = in.s.rows.ReadForm(body)
 	}
 	if err != nil {
 		// Another parser could read it differently: a duplicate field, invalid UTF-8, too many levels (R01).

@@ -176,7 +176,7 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
-	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}")
+	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"0000\",\"ok\":1}'}}}")
 	for right, of := range map[string]setup{"POST": {}, "PUT": {top: fmt.Sprintf("table: {overlay: %q}", overlay)}} {
 		for method := range strings.FieldsSeq("GET HEAD DELETE OPTIONS post X POST PUT") {
 			s := newTestRelay(t, of)
@@ -187,11 +187,10 @@ func TestMethodOfTheTable(t *testing.T) {
 				equal(t, len(s.stored()), 0)
 				continue
 			}
-			code := map[string]string{"POST": "0000", "PUT": "OK"}[method]
-			answers(t, w, 200, `{"code":"`+code+`"}`)
+			answers(t, w, 200, map[string]string{"POST": `{"code":"0000"}`, "PUT": `{"code":"0000","ok":1}`}[method])
 			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 				equal(t, r.Method, method)
-				return reply(200, `{"code":"`+code+`"}`), nil
+				return reply(200, `{"code":"0000"}`), nil
 			}))
 			s.round()
 			equal(t, s.only().State, store.Delivered)

@@ -303,8 +303,5 @@ func (r *Relay) StateIn(c store.Callback) billing.Reported {
 	if err != nil { // the table describes no state
 		return billing.Reported{}
 	}
-	if formType(c.ContentType) != "" {
-		return billing.StateInForm(string(c.Body), read)
-	}
 	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }

@@ -131,11 +131,9 @@ func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]
 // SweepCounts removes the counts of all other versions that were last added to before a time, and
 // returns the number of rows removed. Replicas do not get a new version at the same moment, and a version
 // may be rolled back: before must be long enough ago for both.
-func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.Time) (n int, err error) {
-	if len(versions) == 0 || slices.ContainsFunc(versions, func(version string) bool {
-		return version == "" || columnValues([]any{version}) != nil
-	}) {
-		return 0, errors.New("store: a sweep of counts needs the versions whose counts stay")
+func (s *Store) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
+	if version == "" || columnValues([]any{version}) != nil {
+		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")
 	}
 	for last := ""; ; {
 		all, err := readAll[string](ctx, s, "finding versions of counts",
@@ -143,10 +141,9 @@ func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.
 		if err != nil || len(all) == 0 {
 			return n, err
 		}
-		if last = all[0]; slices.Contains(versions, last) {
+		if last = all[0]; last == version {
 			continue
 		}
-		// A version is one of an operation: it has a row for each partner.
 		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
 			return q.exec("DELETE FROM billbridge_counts WHERE version = $1 AND added < $2", last, before)
 		})

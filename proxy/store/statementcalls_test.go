@@ -244,8 +244,8 @@ func callsOf(t *testing.T, s *store.Store) (all []call) {
 	to("Interrupted", func(ctx context.Context) error {
 		return s.Interrupted(ctx, noon.Add(-240*time.Hour), ledger.Interrupted{Finding: "not asked", Next: later})
 	})
-	to("SweepCounts", func(ctx context.Context) error { return one(s.SweepCounts(ctx, []string{"v2"}, later)) })
-	to("SweepCounts", func(ctx context.Context) error { return one(s.SweepCounts(ctx, []string{"v1"}, later)) })
+	to("SweepCounts", func(ctx context.Context) error { return one(s.SweepCounts(ctx, "v2", later)) })
+	to("SweepCounts", func(ctx context.Context) error { return one(s.SweepCounts(ctx, "v1", later)) })
 	to("SweepBodies", func(ctx context.Context) error { return one(s.SweepBodies(ctx, later, 0)) })
 	to("Sweep", func(ctx context.Context) error { return one(s.Sweep(ctx, later, 24*365*time.Hour)) })
 	to("Sweep", func(ctx context.Context) error { return one(s.Sweep(ctx, noon.Add(-time.Hour), 0)) })

@@ -42,7 +42,7 @@ const (
 
 // Unpaid reports whether a bill with this meaning can still be paid.
 func Unpaid(t *translate.Table, meaning string) bool {
-	return slices.Contains(t.MeaningsOf(State), meaning) && !t.Done(State, meaning) && !t.Final(State, meaning)
+	return NeverPaid(t, meaning) && !t.Final(State, meaning)
 }
 
 // Begins returns the meaning of a new bill's state: the first that says that it can still be paid.
@@ -125,31 +125,27 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 	var read *translate.Operation
 	forms := t.Forms()
 	for _, o := range t.Operations() {
-		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
+		inBothForms := o.Translation(forms[0], forms[1]) != nil
 		hasState := o.HasRole(translate.Reply, State, forms[0], forms[1])
 		if o.Effect == translate.Read && inBothForms && hasState && HasPartnerAndBill(o) {
 			names, read = append(names, o.Name), o
 		}
 	}
-	switch len(names) {
-	case 0:
+	known := t.MeaningsOf(State)
+	switch paid := func(m string) bool { return Paid(t, m) }; {
+	case read == nil:
 		return nil, errors.New("the table has no operation that reads a bill; " +
 			"it needs one with effect: read and a path in both forms, " +
 			"with role: partner and role: bill in the request and role: state in the reply")
-	case 1:
-		known := t.MeaningsOf(State)
-		is := func(want func(*translate.Table, string) bool) bool {
-			return slices.ContainsFunc(known, func(m string) bool { return want(t, m) })
-		}
-		if !is(Unpaid) || !is(Paid) {
-			return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
-				"not final, as in moves: [open to paid, paid to cancelled], done: [paid, cancelled]; it has %s",
-				State, strings.Join(known, ", "))
-		}
-		return read, nil
+	case len(names) > 1:
+		return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") +
+			"; remove role: state from the reply of all but one")
+	case Begins(t) == "" || !slices.ContainsFunc(known, paid):
+		return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
+			"not final, as in moves: [open to paid, paid to cancelled], done: [paid, cancelled]; it has %s",
+			State, strings.Join(known, ", "))
 	}
-	return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") +
-		"; remove role: state from the reply of all but one")
+	return read, nil
 }
 
 // An Identity is whom and what a request is about. Empty fields are left out of a composed request.

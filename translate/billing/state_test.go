@@ -38,8 +38,5 @@ func TestStateOfACallbackIsReadInItsForm(t *testing.T) {
 		if got := billing.StateIn(table.Callback().Explain([]byte(body), row.form, row.form), read, row.form); got != row.want {
 			t.Errorf("%s of %s: %+v", row.word, row.form, got)
 		}
-		if got := billing.StateInForm(row.path+"="+row.word, read); got != row.want {
-			t.Errorf("%s of %s in a form: %+v", row.word, row.form, got)
-		}
 	}
 }

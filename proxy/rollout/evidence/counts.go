@@ -31,12 +31,12 @@ const (
 type Counts struct {
 	now func() time.Time
 
-	mu       sync.Mutex
-	table    string            // the version of the table in the comparisons
-	versions map[string]string // of its operations, by their names
-	all      countSet
-	leaving  countSet            // what is being stored
-	proved   map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
+	mu      sync.Mutex
+	table   string          // the version of the table in use
+	has     map[string]bool // its operations: only calls of these are counted; nil for all
+	all     countSet
+	leaving countSet            // what is being stored
+	proved  map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
 // A Snapshot is what was counted with a table. It contains no keys, and only the bills of examples.
@@ -56,7 +56,7 @@ func (s Snapshot) Missing(meant func(partner.ID) bool) error {
 	return nil
 }
 
-// A countSet has a count for each partner and version of an operation.
+// A countSet has a count for each partner, operation and version of the table.
 type countSet map[place]*Count
 
 // A place is the key of a count.
@@ -111,11 +111,11 @@ func NewCounts(table string, now func() time.Time) *Counts {
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// use begins to count with a table: what was counted with another version of an operation does not count for it.
-func (t *Counts) use(table string, versions map[string]string) {
+// use begins to count with a version of the table: what was counted with another one does not count for it.
+func (t *Counts) use(table string, has map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.table, t.versions = table, versions
+	t.table, t.has = table, has
 }
 
 // Table is the version of the table.
@@ -138,7 +138,7 @@ func (t *Counts) Forget(partner partner.ID) {
 func (t *Counts) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counted := slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.versions[n.Operation] })
+	counted := slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.table })
 	return t.snapshot(t.table, counted)
 }
 
@@ -208,10 +208,10 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	if succeeded {
 		t.know(partner)
 	}
-	if partner == "" || !succeeded && !t.proved[partner] {
+	if partner == "" || !succeeded && !t.proved[partner] || t.has != nil && !t.has[operation] {
 		return nil
 	}
-	n := Count{Partner: partner, Operation: operation, Version: t.versions[operation], Since: t.moment()}
+	n := Count{Partner: partner, Operation: operation, Version: t.table, Since: t.moment()}
 	if t.all[n.place()] == nil && len(t.all) < maxCounts {
 		t.all.merge(n)
 	}
@@ -295,7 +295,7 @@ func (t *Counts) Merge(counted []Count) {
 
 func (t *Counts) merge(counted []Count) {
 	for _, more := range counted {
-		more.Version = cmp.Or(more.Version, t.versions[more.Operation])
+		more.Version = cmp.Or(more.Version, t.table)
 		if len(t.all) < maxCounts || t.all[more.place()] != nil {
 			t.all.merge(more)
 		}

@@ -2,11 +2,8 @@ package evidence
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,11 +35,11 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 
 // Use takes the table and the limits of a config.
 func (t *Stored) Use(c *config.Config) {
-	versions := map[string]string{}
+	has := map[string]bool{}
 	for _, o := range c.Table.Operations() {
-		versions[o.Name] = o.Version()
+		has[o.Name] = true
 	}
-	t.use(TableVersion(c), versions)
+	t.use(c.Table.Version(), has)
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
@@ -52,16 +49,6 @@ func (t *Stored) Use(c *config.Config) {
 
 // Limits returns the limits of verdicts, by the config in force.
 func (t *Stored) Limits() Limits { return *t.limits.Load() }
-
-// TableVersion returns a hash of the text of the table with its overlay.
-func TableVersion(c *config.Config) string {
-	text, err := c.Table.YAML()
-	if err != nil {
-		panic(err) // a table that was compiled has a text
-	}
-	h := sha256.Sum256(text)
-	return hex.EncodeToString(h[:6])
-}
 
 // flushWithin bounds a flush that somebody waits for.
 const flushWithin = 2 * time.Second
@@ -107,8 +94,6 @@ func (t *Stored) Flush(ctx context.Context) error {
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) (err error) {
 	all := t.Drain()
-	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
-	// it changes.
 	slices.SortStableFunc(all, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
 	left := all
 	for len(left) > 0 && err == nil {
@@ -116,16 +101,14 @@ func (t *Stored) flush(ctx context.Context) (err error) {
 		if added < 0 {
 			added = len(left)
 		}
-		if left[0].Version != "" { // else the table has the operation no more, and the call began before
-			added, err = t.add(ctx, left[0].Version, left[:added])
-		}
+		added, err = t.add(ctx, left[0].Version, left[:added])
 		left = left[added:]
 	}
 	t.Return(all[:len(all)-len(left)])
 	return err
 }
 
-// add adds counts of one operation to the store.
+// add adds counts of one version of the table to the store.
 func (t *Stored) add(ctx context.Context, version string, counts []Count) (added int, err error) {
 	more := make([]store.Counts, len(counts))
 	for i, n := range counts {
@@ -180,28 +163,18 @@ func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error
 	return t.inUse(ctx, ids)
 }
 
-// inUse reads the counts of each operation of the table in use, by its version.
+// inUse reads the counts of the version in use.
 func (t *Stored) inUse(ctx context.Context, ids []partner.ID) (Snapshot, error) {
-	var rows []store.Counts
-	table, versions := t.inUseNow()
-	for _, version := range versions {
-		read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) }
-		if ids == nil {
-			read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, version, store.AllPartners) }
-		}
-		some, err := read()
-		if err != nil {
-			return Snapshot{}, err
-		}
-		rows = append(rows, some...)
+	table := t.Table()
+	read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, table, ids) }
+	if ids == nil {
+		read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, table, store.AllPartners) }
+	}
+	rows, err := read()
+	if err != nil {
+		return Snapshot{}, err
 	}
 	return t.merged(table, rows, nil), nil
-}
-
-func (t *Stored) inUseNow() (table string, versions []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.table, slices.Collect(maps.Values(t.versions))
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
@@ -237,9 +210,8 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 	return t.snapshot(table, all.sorted())
 }
 
-// Sweep removes counts from the store that no operation of the table in use has and that are older than before.
+// Sweep removes counts of other versions of the table from the store that are older than before.
 func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
-	_, versions := t.inUseNow()
-	_, err := t.store.SweepCounts(ctx, versions, before)
+	_, err := t.store.SweepCounts(ctx, t.Table(), before)
 	return err
 }
