@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -150,14 +151,17 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 	if translation.SameForm() { // fields are neither dropped nor checked
 		return
 	}
-	request, reply := translation.ReportPaths()
-	for message, counted := range map[string]translate.ReportPaths{"request": request, "reply": reply} {
-		for _, field := range append(counted.Dropped, "unknown") {
-			m.dropped.WithLabelValues(l.operation, message, l.client, field)
+	request, reply := translation.Fields()
+	for message, fields := range map[string][]translate.Field{"request": request, "reply": reply} {
+		m.dropped.WithLabelValues(l.operation, message, l.client, "unknown")
+		for _, f := range fields {
+			if f.Class == translate.Lossy || f.Otherwise == "drop" {
+				m.dropped.WithLabelValues(l.operation, message, l.client, f.Source)
+			}
+			if message == "reply" && f.Class != translate.Lossy {
+				m.mismatches.WithLabelValues(l.operation, l.upstream, cmp.Or(f.Source, f.Target))
+			}
 		}
-	}
-	for _, field := range reply.Mismatched {
-		m.mismatches.WithLabelValues(l.operation, l.upstream, field)
 	}
 }
 

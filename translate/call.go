@@ -28,19 +28,16 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 		}
 		return slices.IndexFunc(t.request.fields, is)
 	}
-	for slot, f := range t.reply.fields {
+	for _, f := range t.reply.fields {
 		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.row == f.asked })
 		sameRole := func(asked *mapping) bool { return asked.Role == f.Role && asked.source != "" }
 		f.equal, f.repeat = slotOf(f.must, sameRole), slotOf(f.repeats, sameRole)
-		if f.equal >= 0 || f.repeat >= 0 {
-			t.reply.refers = append(t.reply.refers, slot)
-		}
 		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
 		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
 		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
 	}
 	t.calls.New = func() any {
-		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}
+		return &Call{translation: t, request: make([]value, t.request.size), reply: make([]value, t.reply.size)}
 	}
 	return t
 }
@@ -87,7 +84,7 @@ type Call struct {
 	translation *Translation
 	request     []value
 	reply       []value
-	passed      []passedField
+	passed      []passing
 	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
 	asked       int       // how many lists the request has
 	within      []step    // the item that is being read or written
@@ -101,12 +98,7 @@ type Call struct {
 	alone       bool     // there is no request
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
-}
-
-// passedField is a field without a row that passes into an object of the output.
-type passedField struct {
-	into       *node
-	key, value string // raw JSON
+	trace       *trace   // explains the message; mostly nil
 }
 
 // Release makes the call available for reuse. Neither the call nor its Report may be used afterwards.
@@ -193,26 +185,50 @@ func (c *Call) enforceBounds() *Refusal {
 	if p.table.bounds != "enforce" {
 		return nil
 	}
-	return c.checkFields(p, c.request, true)
+	return c.checkFields(p, c.request, false)
 }
 
-// checkFields checks the fields of a request, and those of the items of its lists: their bounds, or what may be lost.
-func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusal) {
+// checkFields checks the bounds of the fields of a request. If lose is true, it checks which fields of a message are
+// lost, too.
+func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
 	for slot, f := range p.fields {
 		v := slots[slot]
-		if bounds {
-			refusal = f.checkBounds(v, true)
-		} else {
-			refusal = c.checkLoss(p, f, v)
+		if p.message == Request {
+			refused = f.checkBounds(v, p.table.bounds == "enforce")
 		}
-		if refusal != nil {
-			refusal.Field = c.at(refusal.Field)
-			return refusal
+		if refused == nil && lose && f.class == Lossy && v.kind != absent {
+			refused = c.lose(p, f, v)
 		}
-		refusal = c.eachItem(f, f.each, v, func(item []value) *Refusal { return c.checkFields(f.each, item, bounds) })
-		if refusal != nil {
-			return refusal
+		if refused != nil {
+			refused.Field, refused.of = c.at(refused.Field), v
+			return refused
 		}
+		if f.each == nil {
+			continue
+		}
+		refused = c.eachItem(f, v, func(item []value) *Refusal { return c.checkFields(f.each, item, lose) })
+		if refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// lose reports a field that the other form has no place for, or refuses a request if its row does not allow to drop it.
+func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
+	always, none := f.always.kind != absent, p.message == Request && v.countsAsAbsent()
+	switch {
+	case always && (none || v.is(f.always)):
+		c.trace.decide(v, OutcomeOmitted, "the other form always means this value")
+	case none && f.loss == "refuse":
+		c.trace.decide(v, OutcomeOmitted, emptyValue)
+	case p.message != Request, f.loss == "drop":
+		c.say(OutcomeDropped, f.source, v, Mismatch{})
+	case always:
+		reason := why("%v has no place for it: there it is always %v", p.toForm.name, f.always.text)
+		return &Refusal{Code: f.lossCode, Field: f.source, Reason: reason}
+	default:
+		return &Refusal{Code: f.lossCode, Field: f.source, Reason: why("%v has no place for it", p.toForm.name)}
 	}
 	return nil
 }
@@ -220,48 +236,21 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 // Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the
 // bytes that were read. If the error is a [*Refusal], nothing may be sent.
 func (c *Call) Translate(dst []byte) ([]byte, error) {
-	p := c.translation.request
-	if c.refusal != nil {
-		return nil, c.refusal
-	}
-	if c.translation.SameForm() {
-		if refusal := c.enforceBounds(); refusal != nil {
-			return nil, refusal
+	p, refusal := c.translation.request, c.refusal
+	switch {
+	case refusal != nil:
+	case c.translation.SameForm():
+		dst, refusal = c.body, c.enforceBounds()
+	default:
+		if refusal = c.checkFields(p, c.request, true); refusal == nil {
+			dst, refusal = c.emitAll(p, dst, c.request)
 		}
-		c.translated = true
-		return c.body, nil
 	}
-	if refusal := c.checkFields(p, c.request, false); refusal != nil {
+	if refusal != nil {
 		return nil, refusal
-	}
-	dst, refused := c.emitAll(p, dst, c.request)
-	if refused != nil {
-		return nil, refused
 	}
 	c.translated = true
 	return dst, nil
-}
-
-// checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
-// for it.
-func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
-	refusal := f.checkBounds(v, p.table.bounds == "enforce")
-	if refusal != nil || f.class != Lossy || v.kind == absent {
-		return refusal
-	}
-	reason := why("%v has no place for it", p.toForm.name)
-	switch always := f.always; {
-	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
-		return nil // the upstream's form always means this value
-	case f.loss == "refuse" && v.countsAsAbsent():
-		return nil
-	case f.loss == "drop":
-		c.report(&c.Report.Dropped, f.source)
-		return nil
-	case always.kind != absent:
-		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
-	}
-	return &Refusal{Code: f.lossCode, Field: f.source, Reason: reason}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

@@ -75,11 +75,11 @@ func (c *Callback) findShown() {
 
 // intakePlan returns the plan that knows the names of rows in both forms.
 func (c *Callback) intakePlan(rows []*row, anything *row) *plan {
-	p := &plan{table: c.operation.table, message: Request, root: newNode("", Request), names: map[string]bool{}}
+	p := &plan{table: c.operation.table, message: Request, root: newNode("", "", Request), names: map[string]bool{}}
 	for _, r := range rows {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
-			p.addField(p.root, path, len(p.fields))
+			p.addField(p.root, path, entry{slot: len(p.fields)})
 			f := &mapping{row: anything, source: path}
 			if r.items != nil {
 				f.each = c.intakePlan(r.items, anything)
@@ -87,7 +87,8 @@ func (c *Callback) intakePlan(rows []*row, anything *row) *plan {
 			p.fields = append(p.fields, f)
 		}
 	}
-	p.placeObjects(p.root)
+	p.size = len(p.fields)
+	p.place(p.root)
 	return p
 }
 
@@ -101,13 +102,9 @@ func (c *Callback) plan(from, to Form) *plan {
 // translation the partner would get all of its fields, so it also keeps the fields that have no row, or a row of one
 // form.
 func (c *Callback) otherFormPlan(form int) *plan {
-	both := *c.operation
 	rows := slices.Clone(c.operation.rows[callbackMessage])
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.onlyForm() >= 0 })
-	both.rows = map[Message][]*row{callbackMessage: rows}
-	p := both.plan(callbackMessage, otherOf(form), form)
-	p.unknown = "pass"
-	return p
+	return c.operation.table.message(callbackMessage, rows, otherOf(form), form, "pass")
 }
 
 // Name returns the callback's name in the table.
@@ -159,6 +156,10 @@ type Notice struct {
 // that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit,
 // where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
+	return c.translate(dst, src, from, to, nil)
+}
+
+func (c *Callback) translate(dst, src []byte, from, to Form, x *trace) ([]byte, Notice, error) {
 	t := c.operation.table
 	if err := cmp.Or(t.checkForm(from), t.checkForm(to)); err != nil {
 		return nil, Notice{}, err
@@ -177,13 +178,14 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		return src, n, nil
 	}
 	p, call = n.plan, startCallback(n.plan)
+	call.trace = x
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
-	if p.misleading(call.reply) != nil {
+	if call.look(p, call.reply).misleads != nil {
 		n.Recognised, n.plan = Unrecognised, c.plans[p.from][p.from]
 		return src, n, nil
 	}
+	_ = call.checkFields(p, call.reply, true)
 	dst, _ = call.emitAll(p, dst, call.reply)
-	call.reportDropped(p, call.reply)
 	n.Report = call.Report
 	return dst, n, nil
 }
@@ -203,7 +205,7 @@ var byteOrderMark = []byte("\ufeff")
 
 // startCallback returns a call that translates one callback by a plan, without a request.
 func startCallback(p *plan) *Call {
-	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.slots())}
+	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.size)}
 }
 
 // recognise returns what a callback is about, and its plan. Values are read in both forms, even if upstream and
@@ -256,7 +258,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	}
 	call := startCallback(c.intake)
 	for name := range values {
-		if _, known := c.intake.root.index[name]; !known && call.rejectLike(c.intake, c.intake.root, name) {
+		if _, known := c.intake.root.index[name]; !known && call.rejectLike(c.intake, c.intake.root, name, value{}) {
 			return Notice{}, call.rejected
 		}
 	}

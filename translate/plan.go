@@ -1,10 +1,13 @@
 package translate
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input
-// once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the output from the
-// slots. Between equal forms only the slots are filled.
+// A plan translates one message of an operation, or an item of a list, from one form to another, in two steps. A scanner
+// reads the input once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the
+// output from the slots. Between equal forms only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
@@ -13,14 +16,15 @@ type plan struct {
 	fromForm, toForm *form
 
 	fields  []*mapping // slot i holds the value of fields[i]
+	size    int        // the number of slots
 	root    *node      // the input
 	out     *node      // the result of the output
-	inner   int        // the number of objects in root
-	refers  []int      // of a reply: the slots that must equal the request, or repeat it
+	checked []int      // of a reply: the slots whose values can make it unusable, or repeat the request
 	roles   map[string]int
 	spelled []int  // the slots whose role has one spelling
 	unknown string // what happens to a field without a row
 	item    bool   // of an item of a list
+	first   *plan  // the same message, to the first form
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -28,7 +32,7 @@ type plan struct {
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
 	*row
-	from, to, base int    // base is the form that from is like, or from
+	from, to       int
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or of the target for an echo
@@ -46,9 +50,8 @@ type mapping struct {
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
 	rare      bool // the row has absent, or null in a pair, or is a list
 
-	first *mapping // the same row, to the first form
-	state int      // slot of the row whose meaning NoValueWhile names, or -1
-	each  *plan    // of a list: translates an item; nil for a field that is no list
+	state int   // slot of the row whose meaning NoValueWhile names, or -1
+	each  *plan // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
@@ -60,7 +63,7 @@ type mapping struct {
 func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, from: from, to: to, base: t.base(from), source: r.Path[from], target: r.Path[to], report: r.Path[from],
+			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from],
 			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
 			echo: -1, equal: -1, repeat: -1, state: -1,
 		}
@@ -100,21 +103,10 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
-// misleading returns the field whose value would have another meaning in the other form, or nil.
-func (p *plan) misleading(slots []value) *mapping {
-	for slot, f := range p.fields {
-		if f.source != "" && f.target != "" && f.misleads(slots[slot]) {
-			return f
-		}
-	}
-	return nil
-}
-
-// The slots of the envelope follow those of the rows, then those of the objects of the input.
-func (p *plan) codeSlot() int { return len(p.fields) }
-func (p *plan) textSlot() int { return len(p.fields) + 1 }
-func (p *plan) flagSlot() int { return len(p.fields) + 2 }
-func (p *plan) slots() int    { return len(p.fields) + 3 + p.inner }
+// The slots of the envelope of a reply follow those of the rows, then those of the objects of the input.
+func (p *plan) flagSlot() int { return len(p.fields) }
+func (p *plan) codeSlot() int { return len(p.fields) + 1 }
+func (p *plan) textSlot() int { return len(p.fields) + 2 }
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -124,13 +116,14 @@ func (p *plan) field(e *entry) *mapping {
 	return p.fields[e.slot]
 }
 
-// placeObjects gives each object below n a slot, which shows that it was read.
-func (p *plan) placeObjects(n *node) {
+// place gives an object, and each one below it, a slot. It shows that the object was read, and has what passes from it.
+func (p *plan) place(n *node) {
+	n.slot = p.size
+	p.size++
 	for i := range n.names {
 		if e := &n.names[i]; e.node != nil {
-			e.slot = p.slots()
-			p.inner++
-			p.placeObjects(e.node)
+			p.place(e.node)
+			e.slot = e.node.slot
 		}
 	}
 }
@@ -138,10 +131,12 @@ func (p *plan) placeObjects(n *node) {
 // A node is an object of the input or of the output, with the names that the table has for its members.
 type node struct {
 	path  string // in refusals and reports
+	top   string // the path of the result that path begins in
 	names []entry
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
-	out   *node          // the object of the output that fields without a row pass into; nil for none
+	slot  int            // of the output: that of the object of the input whose fields without a row pass into it, or -1
+	out   *node          // of the input: that object; nil for none
 	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
 
@@ -165,8 +160,9 @@ func (n *node) pathOf(e *entry) string {
 	return joinPath(n.path, e.name())
 }
 
-func newNode(path string, m Message) *node {
-	n := &node{path: path, index: map[string]int{}}
+// newNode returns the object at a path below a result.
+func newNode(top, path string, m Message) *node {
+	n := &node{top: top, path: path, index: map[string]int{}, slot: -1}
 	if m == Request {
 		n.fold = map[string]int{}
 	}
@@ -196,27 +192,37 @@ func (n *node) add(e entry) {
 	n.names = append(n.names, e)
 }
 
-// addField adds a field at a path, and the objects around it.
-func (p *plan) addField(n *node, path string, slot int) {
-	if path == "" {
-		return
+// object returns the object below n with names, and makes it if there is none. It is nil if a field has its name, in the
+// other form of a callback.
+func (p *plan) object(n *node, names []string) *node {
+	for _, name := range names {
+		if _, ok := n.index[name]; !ok {
+			n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
+		}
+		if n = n.names[n.index[name]].node; n == nil {
+			break
+		}
 	}
-	if path == itself {
-		n.plain, n.names = true, append(n.names, entry{slot: slot})
+	return n
+}
+
+// addField adds a field, or the object of a result, at a path, and the objects around it.
+func (p *plan) addField(n *node, path string, e entry) {
+	switch path {
+	case "":
+		return
+	case itself:
+		n.plain, n.names = true, append(n.names, e)
 		return
 	}
 	names := segments(path)
 	last := len(names) - 1
-	for _, name := range names[:last] {
-		if _, ok := n.index[name]; !ok {
-			n.add(entry{key: keyOf(name), node: newNode(joinPath(n.path, name), p.message)})
-		}
-		if n = n.names[n.index[name]].node; n == nil {
-			return // a field of this name, in the other form of a callback
-		}
+	if n = p.object(n, names[:last]); n == nil {
+		return
 	}
 	if _, ok := n.index[names[last]]; !ok {
-		n.add(entry{key: keyOf(names[last]), slot: slot})
+		e.key = keyOf(names[last])
+		n.add(e)
 	}
 }
 
@@ -235,90 +241,86 @@ func (o *Operation) compile() {
 
 // plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
-	t := o.table
 	rows := o.rows[m]
 	if o.list && m != Request {
 		rows = nil
 	}
-	p, result := t.newPlan(m, rows, from, to)
-	p.root = p.envelope(from, result)
-	if p.placeObjects(p.root); m == Reply && t.forms[from].Result == "" {
-		result = p.root
-	}
-	if to := t.forms[to]; m == Reply && to.Result == "" {
-		for _, name := range to.names() {
-			p.out.index[name] = -1
-		}
-	}
-	result.connect(p.out)
+	return o.table.message(m, rows, from, to, o.table.unknown[m])
+}
+
+// message makes the plan for a message, also to the first form.
+func (t *Table) message(m Message, rows []*row, from, to int, unknown string) *plan {
+	p := t.plan(m, rows, from, to, unknown, false)
+	p.first = t.plan(m, rows, from, 0, "drop", false)
 	return p
 }
 
-// newPlan makes a plan with the fields of rows. result is the object that has them in the input.
-func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
-	p = &plan{
+// plan makes a plan with the fields of rows.
+func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+	p := &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
-		roles: map[string]int{}, unknown: t.unknown[m],
+		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, unknown: unknown, item: item,
 	}
-	p.fields = t.mappings(rows, from, to)
-	result, p.out = newNode("", m), newNode("", m)
-	toFirst := p.fields
-	if to != 0 {
-		toFirst = t.mappings(rows, from, 0)
+	var tops [2]string
+	if m == Reply {
+		tops = [2]string{p.fromForm.Result, p.toForm.Result}
 	}
+	result := newNode(tops[0], "", m)
+	p.root, p.out = result, newNode(tops[1], "", m)
 	for slot, f := range p.fields {
-		f.first = toFirst[slot]
-		p.addField(result, f.source, slot)
-		p.addField(p.out, f.target, slot)
+		p.addField(result, f.source, entry{slot: slot})
+		p.addField(p.out, f.target, entry{slot: slot})
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 			if f.Role.Same == "must" {
 				p.spelled = append(p.spelled, slot)
 			}
 		}
+		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil {
+			p.checked = append(p.checked, slot)
+		}
 		if f.items != nil {
-			f.each = t.itemPlan(m, f.items, from, to)
-			if to != 0 {
-				f.first.each = t.itemPlan(m, f.items, from, 0)
-			}
+			f.each = t.plan(m, f.items, from, to, unknown, true)
 		}
 	}
-	return p, result
+	if m == Reply && !item {
+		p.size += 3
+		if p.root = p.envelope(result); p.fromForm.Result == "" {
+			result = p.root
+		}
+	}
+	if p.place(p.root); unknown == "pass" {
+		result.connect(p.out)
+	}
+	return p
 }
 
-// envelope returns the whole message in a form. Paths of the table start at the result.
-func (p *plan) envelope(form int, result *node) *node {
-	if p.message != Reply {
-		return result
+// envelope returns the whole reply around its result.
+func (p *plan) envelope(result *node) *node {
+	f, root := p.fromForm, newNode("", "", p.message)
+	for i, path := range []string{f.flag, f.Code, f.Text} {
+		p.addField(root, path, entry{slot: p.flagSlot() + i})
 	}
-	f, root := p.table.forms[form], newNode("", p.message)
-	p.addField(root, f.flag, p.flagSlot())
-	p.addField(root, f.Code, p.codeSlot())
-	p.addField(root, f.Text, p.textSlot())
-	if f.Result != "" {
-		at, names := root, segments(f.Result)
-		for _, name := range names[:len(names)-1] {
-			inner := newNode(joinPath(at.path, name), p.message)
-			at.add(entry{key: keyOf(name), node: inner})
-			at = inner
+	p.addField(root, f.Result, entry{node: result})
+	if f.Result == "" {
+		for _, e := range result.names {
+			root.add(e)
 		}
-		at.add(entry{key: keyOf(names[len(names)-1]), node: result})
-		return root
 	}
-	for _, e := range result.names {
-		root.add(e)
+	if p.toForm.Result == "" {
+		for _, name := range p.toForm.names() {
+			p.out.index[name] = -1
+		}
 	}
 	return root
 }
 
-// connect sets the output of each object of the input to the object with the same path.
+// connect sets the output of each object of the input to the object with the same path, and back.
 func (n *node) connect(out *node) {
-	if out.plain { // it has no room for a field without a row
+	if out.plain || n.plain { // it has no room for a field without a row
 		return
 	}
-	if n.out = out; n.plain {
-		return
-	}
+	n.out, out.slot = out, n.slot
 	for _, e := range n.names {
 		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
 			e.node.connect(out.names[i].node)

@@ -48,6 +48,7 @@ func (c *Call) scan(p *plan, doc []byte, slots []value) (isObject bool, _ *fault
 // reset removes what was read into the slots.
 func (c *Call) reset(slots []value) {
 	c.items, c.overflow = 0, false
+	c.trace.reset()
 	c.Report.reset()
 	clear(slots)
 	clear(c.passed)
@@ -113,8 +114,11 @@ func (s *scanner) member(n *node, next *int, outer int) bool {
 		return s.object(e.node)
 	}
 	v, ok := s.value()
-	if ok && (v.kind == composite || e.node != nil) {
+	switch {
+	case ok && (v.kind == composite || e.node != nil):
 		v = s.structure(n, e, v)
+	case s.call.trace != nil:
+		s.call.trace.read(s.call, s.plan, n, e, "", v)
 	}
 	s.slots[e.slot] = v
 	return ok
@@ -154,8 +158,9 @@ func (s *scanner) unknownMember(n *node, key, name string, outer int) bool {
 		s.unknowns++
 	}
 	v, ok := s.value()
-	if ok && !s.call.rejectLike(s.plan, n, name) {
-		s.call.handleUnknown(s.plan, n, name, key, v.raw)
+	s.call.trace.read(s.call, s.plan, n, nil, name, v)
+	if ok && !s.call.rejectLike(s.plan, n, name, v) {
+		s.call.handleUnknown(s.plan, n, name, key, v, s.slots)
 	}
 	return ok
 }

@@ -100,7 +100,7 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 		s.Required = slices.Compact(s.Required)
 		return s
 	case m == Reply && o.list:
-		s, items := t.reply.schema(t.reply.root, false), o.table.itemPlan(Reply, o.rows[Reply], from, from)
+		s, items := t.reply.schema(t.reply.root, false), o.table.plan(Reply, o.rows[Reply], from, from, "drop", true)
 		for i, one := range s.Properties {
 			if one.Name == o.table.forms[from].Result {
 				s.Properties[i].Schema = &Schema{Type: Types{"array"}, Items: items.schema(items.root, false)}
@@ -152,8 +152,8 @@ func (c *Callback) Schema(f Form) *Schema {
 // FailureSchema returns the schema of a failure in a form.
 func (t *Table) FailureSchema(f Form) *Schema {
 	from := t.formIndex(f)
-	p, result := t.newPlan(Reply, nil, from, from)
-	return p.schema(p.envelope(from, result), true)
+	p := t.plan(Reply, nil, from, from, "drop", false)
+	return p.schema(p.root, true)
 }
 
 // FailureStatuses returns the HTTP statuses that say more than the code of a failure, in the order of the table.
@@ -171,7 +171,7 @@ func (t *Table) FailureStatuses(f Form) (list []int) {
 func (p *plan) schema(n *node, failed bool) *Schema {
 	s := &Schema{Type: Types{"object"}, Properties: Properties{}}
 	form := p.fromForm
-	envelope := n == p.root || failed && n.path == ""
+	envelope := n == p.root
 	for i := range n.names {
 		e := &n.names[i]
 		v, required := (*Schema)(nil), false
