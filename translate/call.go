@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -22,19 +21,19 @@ type Translation struct {
 // newTranslation makes the plans, and finds the slots of the request that the reply refers to.
 func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
-	slotOf := func(wanted bool, is func(asked *mapping) bool) int {
-		if !wanted {
-			return -1
-		}
-		return slices.IndexFunc(t.request.fields, is)
-	}
 	for _, f := range t.reply.fields {
-		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.row == f.asked })
-		sameRole := func(asked *mapping) bool { return asked.Role == f.Role && asked.source != "" }
-		f.equal, f.repeat = slotOf(f.must, sameRole), slotOf(f.repeats, sameRole)
-		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
-		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
-		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
+		for slot, asked := range t.request.fields {
+			same := asked.Role == f.Role && asked.source != ""
+			switch {
+			case f.class == Echoed && asked.row == f.asked:
+				f.echo = slot
+			case f.must && same && f.equal < 0:
+				f.equal, f.equalsSecret = slot, asked.secret
+			case f.repeats && same && f.repeat < 0:
+				f.repeat = slot
+			}
+			f.secret = f.secret || asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0]
+		}
 	}
 	t.calls.New = func() any {
 		return &Call{translation: t, request: make([]value, t.request.size), reply: make([]value, t.reply.size)}
@@ -51,7 +50,7 @@ func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && !strings.Contains(path, itself) && t.request.hasField(PathInTable(path))
+	return !strings.Contains(path, itself) && t.request.paths[PathInTable(path)]
 }
 
 // Start begins one exchange.
@@ -139,10 +138,11 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 // Read is the first part of Request: it reads the request, so that Value can be used, and makes the checks that do
 // not depend on the upstream's form. Translate is the second part. The error is a [*Refusal].
 func (c *Call) Read(src []byte) error {
-	if refusal := c.parse(src); refusal != nil {
-		return refusal
+	refusal := c.parse(src)
+	if refusal == nil {
+		refusal = c.enforceBounds()
 	}
-	if refusal := c.enforceBounds(); refusal != nil {
+	if refusal != nil {
 		return refusal
 	}
 	return nil
@@ -200,7 +200,7 @@ func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal)
 			refused = c.lose(p, f, v)
 		}
 		if refused != nil {
-			refused.Field, refused.of = c.at(refused.Field), v
+			refused.Field = c.at(refused.Field)
 			return refused
 		}
 		if f.each == nil {
@@ -224,11 +224,12 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 		c.trace.decide(v, OutcomeOmitted, emptyValue)
 	case p.message != Request, f.loss == "drop":
 		c.say(OutcomeDropped, f.source, v, Mismatch{})
-	case always:
-		reason := why("%v has no place for it: there it is always %v", p.toForm.name, f.always.text)
-		return &Refusal{Code: f.lossCode, Field: f.source, Reason: reason}
 	default:
-		return &Refusal{Code: f.lossCode, Field: f.source, Reason: why("%v has no place for it", p.toForm.name)}
+		reason := why("%v has no place for it", p.toForm.name)
+		if always {
+			reason = why("%v has no place for it: there it is always %v", p.toForm.name, f.always.text)
+		}
+		return &Refusal{f.lossCode, f.source, reason, v}
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
@@ -74,41 +73,40 @@ func (e *Explanation) HasSecret(content string) bool {
 
 // ExplainRequest translates a client's request like [Call.Request], and says what became of each field.
 func (t *Translation) ExplainRequest(src []byte) *Explanation {
-	call, src := t.Start(), slices.Clone(src)
+	call, x := t.Start(), &trace{src: slices.Clone(src)}
 	defer call.Release()
-	call.trace = newTrace(src)
-	out, err := call.Request(nil, src)
-	return call.trace.end(call, t.request, out, err)
+	call.trace = x
+	out, err := call.Request(nil, x.src)
+	return x.end(call, t.request, out, err)
 }
 
 // ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the
 // client's request. If it is nil, nothing is echoed, and a success may be about anything.
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
-	call, src := t.Start(), slices.Clone(src)
+	call, x := t.Start(), &trace{src: slices.Clone(src)}
 	defer call.Release()
 	if call.alone = request == nil; request != nil {
 		_, _ = call.Request(nil, slices.Clone(request)) // the reply to a refused request is read like one to an empty request
 	}
-	call.trace = newTrace(src)
+	call.trace = x
+	out, err := call.Reply(nil, status, x.src)
 	for slot, f := range t.request.fields {
-		call.trace.keepSecret(f, call.request[slot])
+		x.keepSecret(f, call.request[slot])
 	}
-	out, err := call.Reply(nil, status, src)
-	return call.trace.end(call, t.reply, out, err)
+	return x.end(call, t.reply, out, err)
 }
 
 // Explain translates a callback like [Callback.Translate], and says what became of each field.
 func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
-	src = slices.Clone(src)
-	x := newTrace(src)
-	out, n, err := c.translate(nil, src, from, to, x)
+	x := &trace{src: slices.Clone(src)}
+	out, n, err := c.translate(nil, x.src, from, to, x)
 	if n.plan == nil {
 		return &Explanation{Err: err}
 	}
 	call := startCallback(n.plan)
-	if call.success = true; n.Recognised != Translated {
+	if n.Recognised != Translated {
 		call.trace = x
-		call.scan(n.plan, src, call.reply)
+		call.scan(n.plan, x.src, call.reply)
 	}
 	call.Report, x.Recognised = n.Report, n.Recognised
 	return x.end(call, n.plan, out, err)
@@ -117,19 +115,15 @@ func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 // A trace explains a message while it is translated: the scanner begins the entry of each value, and emit ends it.
 type trace struct {
 	Explanation
-	src []byte
-	few int           // fields without a row and in lists
-	at  map[*byte]int // by the first byte of a value: its entry, unless it is in the output
-
-	misfit string // why a value from elsewhere does not fit
+	src    []byte
+	few    int           // fields without a row and in lists
+	at     map[*byte]int // by the first byte of a value: its entry, unless it is in the output
+	misfit string        // why a value from elsewhere does not fit
 }
-
-func newTrace(src []byte) *trace { return &trace{src: src, at: map[*byte]int{}} }
 
 func (x *trace) reset() {
 	if x != nil {
-		x.Fields, x.few, x.More = nil, 0, 0
-		clear(x.at)
+		*x = trace{src: x.src, at: map[*byte]int{}}
 	}
 }
 
@@ -137,13 +131,13 @@ func (x *trace) reset() {
 // them into a message, each of which takes much more memory than its bytes.
 const maxExplained = 1000
 
-// add adds an entry with what the table says about a field. It returns nil if there are too many, none of which needs
-// to be shown.
-func (x *trace) add(c *Call, f *mapping, one ExplainedField) *ExplainedField {
+// add adds an entry with what the table says about a field, and reports whether there is room: none of those that are
+// limited needs to be shown.
+func (x *trace) add(c *Call, f *mapping, one ExplainedField) bool {
 	if (one.Unknown || len(c.within) > 0) && (f == nil || !f.secret) {
 		if x.few++; x.few > maxExplained {
 			x.More++
-			return nil
+			return false
 		}
 	}
 	if f != nil {
@@ -151,7 +145,7 @@ func (x *trace) add(c *Call, f *mapping, one ExplainedField) *ExplainedField {
 		one.Public = (f.digits || f.Role.Public) && !f.secret
 	}
 	x.Fields = append(x.Fields, one)
-	return &x.Fields[len(x.Fields)-1]
+	return true
 }
 
 // read begins the entry of a value of the input. name is that of a field without an entry of the table.
@@ -159,20 +153,19 @@ func (x *trace) read(c *Call, p *plan, n *node, e *entry, name string, v value) 
 	if x == nil {
 		return
 	}
-	one := ExplainedField{Before: v.raw, Offset: offsetIn(x.src, v)}
-	if e == nil {
-		one.Unknown, one.Source = true, quoteName(joinPath(n.top, c.at(joinPath(n.path, name))))
-	} else {
-		path := n.path
-		if n != e.node {
-			path = n.pathOf(e)
-		}
-		one.Source = joinPath(n.top, c.at(path))
-		one.Public = e.node == nil && (e.slot == p.codeSlot() || e.slot == p.flagSlot())
+	one, path, f := ExplainedField{Before: v.raw, Offset: offsetIn(x.src, v)}, n.path, p.field(e)
+	switch {
+	case e == nil:
+		one.Unknown, path = true, joinPath(path, name)
+	case n != e.node: // else it is an item that is no object
+		path = n.pathOf(e)
+		one.Public = e.node == nil && e.slot != p.textSlot()
 	}
-	f := p.field(e)
+	if one.Source = joinPath(n.top, c.at(path)); e == nil {
+		one.Source = quoteName(one.Source)
+	}
 	x.keepSecret(f, v)
-	if x.add(c, f, one) != nil {
+	if x.add(c, f, one) {
 		x.at[unsafe.StringData(v.raw)] = len(x.Fields) - 1
 	}
 }
@@ -185,12 +178,12 @@ func (x *trace) keepSecret(f *mapping, v value) {
 
 // decide says what became of a value.
 func (x *trace) decide(v value, o Outcome, reason string) {
-	if x == nil {
+	if x == nil || v.kind == absent {
 		return
 	}
 	if at, ok := x.at[unsafe.StringData(v.raw)]; ok {
 		x.Fields[at].Outcome, x.Fields[at].Reason = o, reason
-	} else if o == OutcomePassed && v.kind != absent {
+	} else if o == OutcomePassed {
 		x.misfit = reason
 	}
 }
@@ -202,22 +195,19 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 	}
 	first := unsafe.StringData(v.raw)
 	at, ok := x.at[first]
-	one := &ExplainedField{Outcome: OutcomeDefaulted, Offset: -1}
-	switch echoed := f != nil && f.class == Echoed; {
-	case ok:
-		one = &x.Fields[at]
-		delete(x.at, first)
-	case v.kind != absent && !echoed: // there are too many, or it is a list, whose items have entries
-		return
-	case echoed && v.kind != absent:
-		one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
-		one.Request = c.translation.request.fields[f.echo].source
-		fallthrough
-	default:
-		if one = x.add(c, f, *one); one == nil {
+	if delete(x.at, first); !ok {
+		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1}
+		if f != nil && f.class == Echoed && v.kind != absent {
+			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
+			one.Request = c.translation.request.fields[f.echo].source
+		} else if v.kind != absent { // there is no room, or it is a list, whose items have entries
+			return
+		}
+		if at = len(x.Fields); !x.add(c, f, one) {
 			return
 		}
 	}
+	one := &x.Fields[at]
 	if x.misfit = ""; p != nil {
 		path = joinPath(p.out.top, c.pathIn(path, true))
 	}
@@ -239,35 +229,37 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 	x.Output, x.Err, x.Report = slices.Clone(out), err, c.Report
 	c.Report, c.trace = Report{}, nil // the call is used again
-	only := true
-	switch fault, doc := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n"); {
+	fault, doc, whole := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n"), []ExplainedField{{Unknown: true}}
+	switch one := &whole[0]; {
 	case fault != nil && err != nil:
-		known := p.message == Request && c.translation.HasRequestField(fault.field)
-		x.Fields = []ExplainedField{{Source: fault.field, Offset: fault.at, Unknown: !known}}
-	case len(x.src) == 0:
-	case fault != nil: // a callback that is not JSON
-		x.Fields = []ExplainedField{{Before: string(x.src), Unknown: true}}
-	case doc[0] != '{':
-		x.Fields = []ExplainedField{{Before: string(doc), Offset: bytes.IndexByte(x.src, doc[0]), Unknown: true}}
+		one.Source, one.Offset = fault.field, fault.at
+		one.Unknown = p.message != Request || !c.translation.HasRequestField(fault.field)
+	case fault != nil && len(x.src) > 0: // of a callback
+		one.Before = string(x.src)
+	case fault == nil && doc[0] != '{':
+		one.Before, one.Offset = string(doc), bytes.IndexByte(x.src, doc[0])
 	default:
-		only = false
+		whole = nil
+	}
+	if whole != nil {
+		x.Fields = whole
 	}
 	if err != nil {
-		x.refuse(p, only)
+		x.refuse(p, whole != nil)
 		return &x.Explanation
 	}
-	same := p.from == p.to
-	if p.message == Reply && !same && !(c.success && c.translation.operation.bare[p.to]) {
+	same, failed := p.from == p.to, p.message == Reply && !c.success
+	if p.message == Reply && !same && (failed || !c.translation.operation.bare[p.to]) {
 		x.envelope(c, p)
 	}
 	for i := range x.Fields {
 		switch f := &x.Fields[i]; {
+		case same && f.Outcome == OutcomePassed:
+			f.Target, f.After = f.Source, f.Before
 		case same:
-			if f.Target, f.After = f.Source, f.Before; f.Outcome != OutcomePassed {
-				f.Outcome = OutcomeSame
-			}
+			f.Target, f.After, f.Outcome = f.Source, f.Before, OutcomeSame
 		case f.After != "":
-		case p.message == Reply && !c.success:
+		case failed:
 			f.Outcome, f.Reason = OutcomeOmitted, "a failure has only its code and text"
 		case f.Outcome == OutcomePassed: // a value in the place of an object
 			f.Outcome = OutcomeDropped
@@ -298,41 +290,36 @@ func (x *trace) envelope(c *Call, p *plan) {
 
 // refuse ends the explanation of a message that was refused: because of its only entry, or of that of a value.
 func (x *trace) refuse(p *plan, only bool) {
+	one, of := ExplainedField{Offset: -1}, value{}
+	switch err := x.Err.(type) {
+	case *Refusal:
+		one.Source, one.Code, one.Reason, of = err.Field, err.Code, err.Reason.String(), err.of
+	case *UnusableReply:
+		one.Reason, of = err.Reason, err.of
+	}
+	if of.kind != absent {
+		one.Offset = offsetIn(x.src, of)
+	}
 	x.Fields = slices.DeleteFunc(x.Fields, func(f ExplainedField) bool { return f.Offset < 0 })
+	found := false
 	for i := range x.Fields {
 		f := &x.Fields[i]
 		f.Outcome, f.Reason, f.Target, f.After = OutcomeUnused, "", "", ""
-	}
-	missing, reason, of := ExplainedField{Offset: -1}, "", value{}
-	switch err := x.Err.(type) {
-	case *Refusal:
-		missing.Source, missing.Code, reason, of = err.Field, err.Code, err.Reason.String(), err.of
-	case *UnusableReply:
-		reason, of = err.Reason, err.of
-	}
-	if of.kind != absent {
-		missing.Offset = offsetIn(x.src, of)
-	}
-	at := slices.IndexFunc(x.Fields, func(f ExplainedField) bool { return only || f.Offset == missing.Offset })
-	if at < 0 {
-		missing.Unknown = missing.Offset >= 0 && !p.hasField(PathInTable(missing.Source))
-		for _, f := range p.fields {
-			if f.source == missing.Source && f.source != "" {
-				missing.Row, missing.About, missing.Role = &f.row.source, f.about, f.Role.name
-			}
+		if only || f.Offset == one.Offset {
+			f.Outcome, f.Reason, f.Code, f.Source = OutcomeRefused, one.Reason, one.Code, cmp.Or(one.Source, f.Source)
+			found = true
 		}
-		x.Fields, at = slices.Insert(x.Fields, 0, missing), 0
 	}
-	one := &x.Fields[at]
-	one.Source = cmp.Or(missing.Source, one.Source)
-	one.Outcome, one.Reason, one.Code = OutcomeRefused, reason, missing.Code
+	if found {
+		return
+	}
+	one.Outcome, one.Unknown = OutcomeRefused, one.Offset >= 0 && !p.paths[PathInTable(one.Source)]
+	for _, f := range p.fields {
+		if f.source != "" && f.source == one.Source { // the field is missing
+			one.Row, one.About, one.Role = &f.row.source, f.about, f.Role.name
+		}
+	}
+	x.Fields = slices.Insert(x.Fields, 0, one)
 }
 
 const emptyValue = "an empty value"
-
-// Position returns the line and the column of a byte of a document. Both count from 1; columns count characters.
-func Position(doc []byte, offset int) (line, column int) {
-	before := doc[:min(max(offset, 0), len(doc))]
-	begin := bytes.LastIndexByte(before, '\n') + 1
-	return 1 + bytes.Count(before, []byte{'\n'}), 1 + utf8.RuneCount(before[begin:])
-}

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -182,16 +181,6 @@ func (c *Call) emitPassed(p *plan, n *node, dst []byte, last uint32) []byte {
 		c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value}, one.value)
 	}
 	return dst
-}
-
-// hasField reports whether a path of the table is that of a field, of an object that holds fields, or of an item of a
-// list.
-func (p *plan) hasField(path string) bool {
-	return slices.ContainsFunc(p.fields, func(f *mapping) bool {
-		below, isItem := strings.CutPrefix(path, f.source+itself)
-		return f.source == path || strings.HasPrefix(f.source, path+".") ||
-			isItem && f.each != nil && (below == "" || below[0] == '.' && f.each.hasField(below[1:]))
-	})
 }
 
 // PathInTable returns a path of a report as the table has it: with [] for the number of an item.

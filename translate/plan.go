@@ -3,6 +3,7 @@ package translate
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // A plan translates one message of an operation, or an item of a list, from one form to another, in two steps. A scanner
@@ -25,6 +26,7 @@ type plan struct {
 	unknown string // what happens to a field without a row
 	item    bool   // of an item of a list
 	first   *plan  // the same message, to the first form
+	paths   map[string]bool // of fields, of objects around them, and of items, with []
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -259,7 +261,8 @@ func (t *Table) message(m Message, rows []*row, from, to int, unknown string) *p
 func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
 	p := &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
-		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, unknown: unknown, item: item,
+		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
+		unknown: unknown, item: item,
 	}
 	var tops [2]string
 	if m == Reply {
@@ -279,8 +282,15 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil {
 			p.checked = append(p.checked, slot)
 		}
+		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {
+			p.paths[path] = true
+		}
 		if f.items != nil {
 			f.each = t.plan(m, f.items, from, to, unknown, true)
+			p.paths[f.source+itself] = true
+			for path := range f.each.paths {
+				p.paths[itemPath(f.source+itself, path)] = true
+			}
 		}
 	}
 	if m == Reply && !item {

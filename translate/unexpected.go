@@ -50,9 +50,12 @@ func (c *Call) rejectLike(p *plan, n *node, name string, v value) bool {
 	if known.node == nil {
 		code = p.fields[known.slot].malformed
 	}
-	keep(&c.rejected, code, c.at(quoteName(joinPath(n.path, name))), v, why("differs from %v in case only", known.name()))
+	keep(&c.rejected, code, c.nameIn(n, name), v, why("differs from %v in case only", known.name()))
 	return true
 }
+
+// nameIn returns the path of a field without a row.
+func (c *Call) nameIn(n *node, name string) string { return c.at(quoteName(joinPath(n.path, name))) }
 
 // fold returns the same text for names that differ in case only, by the simple case folding of Unicode.
 func fold(name string) string { return string(appendFold(nil, name)) }
@@ -81,24 +84,24 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key string, v value, slots 
 	if p.from == p.to {
 		return
 	}
-	taken := false
-	if n.out != nil {
-		_, taken = n.out.index[name]
+	out, taken := n.out, false
+	if out != nil {
+		_, taken = out.index[name]
 	}
 	switch {
-	case n.out != nil && !taken:
+	case out != nil && !taken:
 		c.pass(&slots[n.slot], name, key, v.raw)
 		return
 	case taken && p.message == Request:
-		reason := why("cannot pass: %v has another field of this name", p.toForm.name)
-		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), v, reason)
+		keep(&c.refusal, p.table.invalid, c.nameIn(n, name), v,
+			why("cannot pass: %v has another field of this name", p.toForm.name))
 		return
 	case p.unknown == "refuse":
-		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), v, why("is not a field of this operation"))
+		keep(&c.refusal, p.table.invalid, c.nameIn(n, name), v, why("is not a field of this operation"))
 	}
-	c.Report.Unknown++
-	if len(c.Report.UnknownNames) < maxUnknownNames {
-		c.Report.UnknownNames = append(c.Report.UnknownNames, c.at(quoteName(joinPath(n.path, name))))
+	r := &c.Report
+	if r.Unknown++; len(r.UnknownNames) < maxUnknownNames {
+		r.UnknownNames = append(r.UnknownNames, c.nameIn(n, name))
 	}
 	c.trace.decide(v, OutcomeDropped, "is not a field of this operation")
 }
