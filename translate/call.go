@@ -83,7 +83,7 @@ type Call struct {
 	translation *Translation
 	request     []value
 	reply       []value
-	passed      []passing
+	passed      [][]passing // by object
 	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
 	asked       int       // how many lists the request has
 	within      []step    // the item that is being read or written

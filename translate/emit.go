@@ -28,7 +28,10 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		}
 	}
 	if n.slot >= 0 && slots[n.slot].ref > 0 {
-		dst = c.emitPassed(p, n, dst, slots[n.slot].ref)
+		for _, one := range c.passed[slots[n.slot].ref-1] {
+			dst = append(append(append(comma(dst), one.key...), ':'), one.value...)
+			c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value, kind: asIs}, one.value)
+		}
 	}
 	return dst, nil
 }

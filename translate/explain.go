@@ -153,16 +153,12 @@ func (x *trace) read(c *Call, p *plan, n *node, e *entry, name string, v value) 
 	if x == nil {
 		return
 	}
-	one, path, f := ExplainedField{Before: v.raw, Offset: offsetIn(x.src, v)}, n.path, p.field(e)
-	switch {
-	case e == nil:
-		one.Unknown, path = true, joinPath(path, name)
-	case n != e.node: // else it is an item that is no object
-		path = n.pathOf(e)
+	one, f := ExplainedField{Before: v.raw, Offset: offsetIn(x.src, v)}, p.field(e)
+	if e == nil {
+		one.Unknown, one.Source = true, quoteName(joinPath(n.top, c.at(joinPath(n.path, name))))
+	} else {
+		one.Source = joinPath(n.top, c.at(n.pathOf(e)))
 		one.Public = e.node == nil && e.slot != p.textSlot()
-	}
-	if one.Source = joinPath(n.top, c.at(path)); e == nil {
-		one.Source = quoteName(one.Source)
 	}
 	x.keepSecret(f, v)
 	if x.add(c, f, one) {

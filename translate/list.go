@@ -58,7 +58,11 @@ func (s *scanner) list(f *mapping, v *value) (some bool) {
 		}
 		list = append(list, make([]value, p.size)...)
 		items.slots = list[len(list)-p.size:]
-		items.item()
+		e := &entry{slot: p.root.slot, node: p.root}
+		if p.root.plain {
+			e = &p.root.names[0]
+		}
+		items.put(p.root, e)
 	}
 	c.lists = append(c.lists, list)
 	v.ref = uint32(len(c.lists))
@@ -66,27 +70,6 @@ func (s *scanner) list(f *mapping, v *value) (some bool) {
 }
 
 const tooManyItems = "the lists of the message have more than %v items"
-
-// item reads an item of a list. The slot of an object has an item that is none, though it should be one.
-func (s *scanner) item() {
-	c, n := s.call, s.plan.root
-	if s.peek() == '{' && !n.plain {
-		s.object(n)
-		return
-	}
-	v, _ := s.value()
-	e := &entry{slot: n.slot, node: n}
-	if n.plain {
-		e = &n.names[0]
-	}
-	s.slots[e.slot] = v
-	c.trace.read(c, s.plan, n, e, itself, v)
-	if e.node != nil && s.plan.message == Request && s.plan.from != s.plan.to {
-		keep(&c.refusal, s.plan.table.invalid, c.at(""), v, why(wantObject, v.typeName()))
-	} else if v.kind == composite && e.node == nil {
-		c.checkKind(s.plan, n, e, v)
-	}
-}
 
 // ListMemory returns the bytes of memory that the items of the lists of the last messages take.
 func (c *Call) ListMemory() (bytes int64) {
@@ -135,8 +118,7 @@ func (c *Call) eachItem(f *mapping, v value, do func(item []value) *Refusal) (re
 
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused *Refusal) {
 	switch other := item[p.root.slot]; {
-	case other.raw != "":
-		c.say(OutcomePassed, "", other, Mismatch{"an object", other.typeName()})
+	case other.raw != "": // no object
 		c.trace.wrote(c, p, nil, "", other, other.raw)
 		return append(comma(dst), other.raw...), nil
 	case !p.out.plain:
@@ -154,33 +136,15 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused 
 }
 
 // A passing is a field without a row that passes into an object of the output.
-type passing struct {
-	name, key, value string // key and value are raw JSON
-	next             uint32 // the number, from 1, of the next one of its object; the last one has that of the first
-}
+type passing struct{ name, key, value string } // key and value are raw JSON
 
-// pass adds a field to those that pass from an object. The slot of the object has the number of the last one.
-func (c *Call) pass(object *value, name, key, raw string) {
-	at := uint32(len(c.passed) + 1)
-	c.passed = append(c.passed, passing{name, key, raw, at})
-	if object.ref > 0 {
-		c.passed[at-1].next, c.passed[object.ref-1].next = c.passed[object.ref-1].next, at
+// pass adds a field to those that pass from an object, whose slot has the number of their list.
+func (c *Call) pass(object *value, one passing) {
+	if object.ref == 0 {
+		c.passed = append(c.passed, nil)
+		object.ref = uint32(len(c.passed))
 	}
-	object.ref = at
-}
-
-// emitPassed appends what passes into an object of the output.
-func (c *Call) emitPassed(p *plan, n *node, dst []byte, last uint32) []byte {
-	for at := uint32(0); at != last; {
-		if at == 0 {
-			at = last
-		}
-		one := c.passed[c.passed[at-1].next-1]
-		at = c.passed[at-1].next
-		dst = append(append(append(comma(dst), one.key...), ':'), one.value...)
-		c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value}, one.value)
-	}
-	return dst
+	c.passed[object.ref-1] = append(c.passed[object.ref-1], one)
 }
 
 // PathInTable returns a path of a report as the table has it: with [] for the number of an item.

@@ -154,9 +154,9 @@ func keyOf(name string) string { return `"` + name + `":` }
 // name returns the name of the member. The entry of a plain item has none.
 func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
 
-// pathOf returns the path of an entry.
+// pathOf returns the path of an entry. That of an item has no name.
 func (n *node) pathOf(e *entry) string {
-	if n.plain {
+	if e.key == "" {
 		return n.path
 	}
 	return joinPath(n.path, e.name())
@@ -194,50 +194,38 @@ func (n *node) add(e entry) {
 	n.names = append(n.names, e)
 }
 
-// object returns the object below n with names, and makes it if there is none. It is nil if a field has its name, in the
-// other form of a callback.
-func (p *plan) object(n *node, names []string) *node {
-	for _, name := range names {
-		if _, ok := n.index[name]; !ok {
-			n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
-		}
-		if n = n.names[n.index[name]].node; n == nil {
-			break
-		}
-	}
-	return n
-}
-
-// addField adds a field, or the object of a result, at a path, and the objects around it.
+// addField adds an entry at a path, and the objects around it, unless a field has the name of one, in the other form of
+// a callback.
 func (p *plan) addField(n *node, path string, e entry) {
-	switch path {
-	case "":
-		return
-	case itself:
+	name, rest, deeper := strings.Cut(path, ".")
+	_, known := n.index[name]
+	switch {
+	case path == "":
+	case path == itself:
 		n.plain, n.names = true, append(n.names, e)
-		return
-	}
-	names := segments(path)
-	last := len(names) - 1
-	if n = p.object(n, names[:last]); n == nil {
-		return
-	}
-	if _, ok := n.index[names[last]]; !ok {
-		e.key = keyOf(names[last])
+	case !deeper && !known:
+		e.key = keyOf(name)
 		n.add(e)
+	case deeper && !known:
+		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
+		fallthrough
+	case deeper:
+		if inner := n.names[n.index[name]].node; inner != nil {
+			p.addField(inner, rest, e)
+		}
 	}
 }
 
 // compile makes the translations of the operation.
 func (o *Operation) compile() {
-	o.translations = make([][]*Translation, len(o.paths))
 	for client := range o.paths {
-		o.translations[client] = make([]*Translation, len(o.paths))
-		for upstream := range o.paths {
+		list := make([]*Translation, len(o.paths))
+		for upstream := range list {
 			if o.paths[client] != "" && o.paths[upstream] != "" {
-				o.translations[client][upstream] = newTranslation(o, client, upstream)
+				list[upstream] = newTranslation(o, client, upstream)
 			}
 		}
+		o.translations = append(o.translations, list)
 	}
 }
 

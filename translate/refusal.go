@@ -98,10 +98,11 @@ func (c *Call) say(o Outcome, path string, v value, wrong Mismatch) {
 const maxUnknownNames = 16
 
 func (r *Report) reset() {
-	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
-	r.Mismatches = r.Mismatches[:0]
 	clear(r.UnknownNames) // so that the strings can be freed
-	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
+	*r = Report{
+		Dropped: r.Dropped[:0], Defaulted: r.Defaulted[:0], Echoed: r.Echoed[:0], Mismatched: r.Mismatched[:0],
+		Mismatches: r.Mismatches[:0], UnknownNames: r.UnknownNames[:0],
+	}
 }
 
 func joinPath(parent, name string) string {

@@ -109,6 +109,11 @@ func (s *scanner) member(n *node, next *int, outer int) bool {
 	if s.slots[e.slot].kind != absent {
 		return false // the name appears twice
 	}
+	return s.put(n, e)
+}
+
+// put reads the value of an entry into its slot.
+func (s *scanner) put(n *node, e *entry) bool {
 	if s.peek() == '{' && e.node != nil {
 		s.slots[e.slot].kind = composite
 		return s.object(e.node)

@@ -28,7 +28,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	case e.node == nil, p.from == p.to:
 	case p.message == Request:
 		keep(&c.refusal, p.table.invalid, c.at(path), v, why(wantObject, v.typeName()))
-	case v.kind == null:
+	case v.kind == null && n != e.node:
 		c.trace.decide(v, OutcomeOmitted, emptyValue)
 	default:
 		c.say(OutcomePassed, path, v, Mismatch{"an object", v.typeName()})
@@ -90,7 +90,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key string, v value, slots 
 	}
 	switch {
 	case out != nil && !taken:
-		c.pass(&slots[n.slot], name, key, v.raw)
+		c.pass(&slots[n.slot], passing{name, key, v.raw})
 		return
 	case taken && p.message == Request:
 		keep(&c.refusal, p.table.invalid, c.nameIn(n, name), v,
