@@ -151,16 +151,17 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 	if translation.SameForm() { // fields are neither dropped nor checked
 		return
 	}
-	request, reply := translation.Fields()
-	for message, fields := range map[string][]translate.Field{"request": request, "reply": reply} {
+	for _, f := range o.Fields() {
+		message, isReply := f.Message, f.Message == string(translate.Reply)
+		if isReply && string(f.To) != l.client || !isReply && string(f.From) != l.client {
+			continue
+		}
 		m.dropped.WithLabelValues(l.operation, message, l.client, "unknown")
-		for _, f := range fields {
-			if f.Class == translate.Lossy || f.Otherwise == "drop" {
-				m.dropped.WithLabelValues(l.operation, message, l.client, f.Source)
-			}
-			if message == "reply" && f.Class != translate.Lossy {
-				m.mismatches.WithLabelValues(l.operation, l.upstream, cmp.Or(f.Source, f.Target))
-			}
+		if f.Class == translate.Lossy || f.Otherwise == "drop" {
+			m.dropped.WithLabelValues(l.operation, message, l.client, f.Source)
+		}
+		if isReply && f.Class != translate.Lossy {
+			m.mismatches.WithLabelValues(l.operation, l.upstream, cmp.Or(f.Source, f.Target))
 		}
 	}
 }

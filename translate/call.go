@@ -23,14 +23,9 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
 	for _, f := range t.reply.fields {
 		for slot, asked := range t.request.fields {
-			same := asked.Role == f.Role && asked.source != ""
-			switch {
-			case f.class == Echoed && asked.row == f.asked:
-				f.echo = slot
-			case f.must && same && f.equal < 0:
-				f.equal, f.equalsSecret = slot, asked.secret
-			case f.repeats && same && f.repeat < 0:
-				f.repeat = slot
+			is := f.class != Echoed && (f.must || f.repeats) && asked.Role == f.Role && asked.source != ""
+			if f.of < 0 && (is || f.class == Echoed && asked.row == f.asked) {
+				f.of = slot
 			}
 			f.secret = f.secret || asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0]
 		}

@@ -47,10 +47,10 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 			dst = append(dst, f.always.json...)
 		case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
 			dst = append(dst, f.Absent[p.to].json...)
-		case f.echo >= 0 && c.request[f.echo].kind != absent:
-			v = c.request[f.echo]
+		case f.class == Echoed && c.request[f.of].kind != absent:
+			v = c.request[f.of]
 			c.say(OutcomeEchoed, f.target, v, Mismatch{})
-		case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
+		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
 			c.say(OutcomePassed, f.report, v, Mismatch{})
 		}
 	}

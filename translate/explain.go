@@ -195,7 +195,7 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1}
 		if f != nil && f.class == Echoed && v.kind != absent {
 			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
-			one.Request = c.translation.request.fields[f.echo].source
+			one.Request = c.translation.request.fields[f.of].source
 		} else if v.kind != absent { // there is no room, or it is a list, whose items have entries
 			return
 		}

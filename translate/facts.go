@@ -68,10 +68,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		other, _ := r.Values.find(p.from, otherOf(p.table.base(p.from)), v.text())
 		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || scalar && f.Paired && (other.text == "" || other.kind == null)
 		f.MaybeNoValue = !f.NoValue && scalar && v.text() == "0" && r.digits && !r.Role.Exact
-		if f.Text = r.comparable(f.JSON); v.kind == composite {
-			f.Text = string(Canonical(nil, []byte(f.JSON)))
-		}
-		f.Means = r.meaning(v, p.from)
+		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)
 		facts = append(facts, f)
 	}
 	return facts
@@ -99,11 +96,15 @@ func (c *Call) inFirstForm(p *plan, slot int, v value) (json string, paired bool
 
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
-	text := valueOf(gjson.Parse(json)).text()
-	if r.isMoved() && isDecimal(text) && strings.Contains(text, ".") {
+	v := valueOf(gjson.Parse(json))
+	switch text := v.text(); {
+	case v.kind == composite:
+		return string(Canonical(nil, []byte(json)))
+	case r.isMoved() && isDecimal(text) && strings.Contains(text, "."):
 		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	default:
+		return text
 	}
-	return text
 }
 
 // ComparableValue returns a copy of [Call.Value] as a [Fact] has it.
@@ -115,16 +116,6 @@ func (c *Call) ComparableValue(role string) string {
 	slot := p.roles[role]
 	json, _ := c.inFirstForm(p, slot, c.request[slot])
 	return p.fields[slot].comparable(json)
-}
-
-// ReplyPaths returns the paths that Facts of a reply of the operation can have.
-func (o *Operation) ReplyPaths() (paths []string) {
-	for _, r := range o.rows[Reply] {
-		if r.Path[0] != "" {
-			paths = append(paths, r.Path[0])
-		}
-	}
-	return paths
 }
 
 // Table returns the table of the operation.

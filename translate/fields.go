@@ -92,18 +92,6 @@ func (o *Operation) Fields() (fields []Field) {
 	return fields
 }
 
-// Fields returns the rows of the request, and those of the reply.
-func (t *Translation) Fields() (request, reply []Field) {
-	o, p := t.operation, t.request
-	return o.table.fieldsOf(Request, o.rows[Request], p.from, p.to), o.table.fieldsOf(Reply, o.rows[Reply], p.to, p.from)
-}
-
-// Between returns the rows of a callback from one form of the table to another.
-func (c *Callback) Between(from, to Form) []Field {
-	t := c.operation.table
-	return t.fieldsOf(callbackMessage, c.operation.rows[callbackMessage], t.formIndex(from), t.formIndex(to))
-}
-
 // fieldsOf returns the rows of a message in a direction, each followed by those of its items.
 func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) {
 	for _, r := range t.mappings(rows, from, to) {

@@ -37,14 +37,11 @@ type mapping struct {
 	from, to       int
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
-	report         string // the path in reports: that of the source, or of the target for an echo
+	report         string // the path in reports: that of the source, or else of the target
 	convert        conversion
 	digitsTo       kind // how the form of the output writes numbers
 
-	// Of a reply: slots of the request, or -1.
-	echo   int // is echoed here
-	equal  int // a success must equal it
-	repeat int // is repeated here
+	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
 	plain     bool // text stays as it is
 	onlyPairs bool // a value without a pair does not fit
@@ -57,17 +54,15 @@ type mapping struct {
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
-	// It must equal a secret. Upstreams leave secrets out, or mask them.
-	equalsSecret bool
 }
 
 // mappings returns rows of a message in one direction.
 func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from],
+			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
 			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
-			echo: -1, equal: -1, repeat: -1, state: -1,
+			of: -1, state: -1,
 		}
 		converts := r.pattern[0] != "" || r.isMoved()
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
@@ -88,9 +83,9 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		case f.source != "":
 			f.class = Lossy
 		case r.always.kind != absent:
-			f.class, f.report = Defaulted, f.target
+			f.class = Defaulted
 		case r.echoed != "":
-			f.class, f.report = Echoed, f.target
+			f.class = Echoed
 		}
 		list = append(list, f)
 	}
@@ -171,13 +166,8 @@ func newNode(top, path string, m Message) *node {
 	return n
 }
 
-// find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the
-// table.
+// find returns the entry with a name, or nil, and sets next to the one behind it.
 func (n *node) find(name string, next *int) *entry {
-	if *next < len(n.names) && n.names[*next].name() == name {
-		*next++
-		return &n.names[*next-1]
-	}
 	i, ok := n.index[name]
 	if !ok {
 		return nil

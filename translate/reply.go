@@ -13,12 +13,10 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.translation.reply
 	c.code, c.status, c.success = "", status, false
 	c.dropLists(c.asked)
-	if unusable := c.readReply(p, status, src); unusable != nil {
+	if no := c.readReply(p, status, src); no.Reason != "" {
 		c.code, c.success = "", false
-		return nil, unusable
-	}
-	if c.success {
-		c.reportRepeats(p)
+		unusable := no // else each reply would take memory
+		return nil, &unusable
 	}
 	switch {
 	case p.from == p.to:
@@ -39,64 +37,67 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	return append(dst, end...), nil
 }
 
-// readReply reads a reply into the slots, and its code. It returns nil if the reply is usable.
-func (c *Call) readReply(p *plan, status int, src []byte) *UnusableReply {
+// readReply reads a reply into the slots, and its code. The result has no reason if the reply is usable.
+func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	isObject, fault := c.scan(p, src, c.reply)
 	switch {
 	case fault != nil:
-		return &UnusableReply{Reason: fault.reason.String()}
+		no.Reason = fault.reason.String()
 	case !isObject:
-		return &UnusableReply{Reason: "not a JSON object"}
+		no.Reason = "not a JSON object"
 	case c.overflow && p.from != p.to:
-		return &UnusableReply{Reason: why(tooManyItems, maxItems).String()}
+		no.Reason = why(tooManyItems, maxItems).String()
 	}
-	is, bare, codes := c.look(p, c.reply), c.translation.operation.bare, p.table.success.code
-	code, flag := c.reply[p.codeSlot()], c.reply[p.flagSlot()]
+	if no.Reason != "" {
+		return no
+	}
+	is, o, codes := c.look(p, c.reply), c.translation.operation, p.table.success.code
+	flag, code := c.reply[p.flagSlot()], c.reply[p.codeSlot()]
 	found, missing, wrong := p.table.says(p.from, status, flag, code, c.reply[p.textSlot()])
-	switch {
-	case !missing:
-	case code.kind == absent && flag.kind == absent && bare[p.from] && is.proven &&
-		status == cmp.Or(c.translation.operation.status[p.from], statusOK):
-		found = codes[p.from] // a success without an envelope
-	case bare[p.from]:
-		wrong = p.fromForm.Code + " is missing, and the fields are not those of a success without an envelope"
-	default:
+	if missing {
 		wrong = p.fromForm.Code + " is missing"
-	}
-	if wrong != "" {
-		unusable := &UnusableReply{Reason: wrong}
-		if !p.fromForm.isCode(code) {
-			unusable.of = code
+		if o.bare[p.from] {
+			wrong += ", and the fields are not those of a success without an envelope"
 		}
-		return unusable
+		if is.proven && o.bare[p.from] && flag.kind == absent && code.kind == absent &&
+			status == cmp.Or(o.status[p.from], statusOK) {
+			found, wrong = codes[p.from], ""
+		}
 	}
 	c.code, c.success = p.table.intern(found), found == codes[p.from]
-	if !c.success {
-		if c.code == codes[p.to] || c.code == codes[0] { // the client would take it for a success
-			return &UnusableReply{Reason: "the code " + c.code + " is that of a success in another form"}
+	switch {
+	case wrong != "":
+		if no.Reason = wrong; !p.fromForm.isCode(code) {
+			no.of = code
 		}
-		return nil
-	}
-	switch c.code = codes[0]; {
+	case !c.success && (c.code == codes[p.to] || c.code == codes[0]): // the client would take it for a success
+		no.Reason = "the code " + c.code + " is that of a success in another form"
+	case !c.success:
 	case is.another != nil:
-		path := is.another.source
-		return &UnusableReply{"a success, but its " + path + " is not that of the request", path, is.of}
+		no.Field, no.of = is.another.source, is.of
+		no.Reason = "a success, but its " + no.Field + " is not that of the request"
 	case p.from == p.to:
 	case is.misleads != nil:
-		reason := why("has a value without a counterpart in %v", p.toForm.name)
-		return &UnusableReply{Reason: is.misleads.source + " " + reason.String()}
-	case bare[p.from] && is.nameless:
-		return &UnusableReply{Reason: "a success that does not name what the request is about"}
-	case bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
-		return &UnusableReply{Reason: "a success without a result"}
+		no.Reason = is.misleads.source + " " + why("has a value without a counterpart in %v", p.toForm.name).String()
+	case o.bare[p.from] && is.nameless:
+		no.Reason = "a success that does not name what the request is about"
+	case o.bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
+		no.Reason = "a success without a result"
 	}
-	return nil
+	if c.success && no.Reason == "" {
+		c.code = codes[0]
+		for _, slot := range is.others { // it passes: no public document says what each backend writes there
+			c.say(OutcomePassed, p.fields[slot].report, c.reply[slot], Mismatch{ofRequest, "another"})
+		}
+	}
+	return no
 }
 
 // A look is what the values of a reply, or of a callback, say about it.
 type look struct {
 	another  *mapping // must equal the request, and differs: the reply belongs to another call
 	of       value    // its value
+	others   []int    // the slots of fields that repeat the request, and differ
 	misleads *mapping // has a value that would have another meaning in the other form
 	nameless bool     // a field that must equal the request is missing
 	// Without a code the reply is a success of this call. It has the value of the request in every field that must equal
@@ -104,28 +105,32 @@ type look struct {
 	proven bool
 }
 
-// look looks at the values that can make a reply unusable.
+// look looks at the values that can make a reply unusable. A missing field does not differ, and neither does a secret
+// that is masked.
 func (c *Call) look(p *plan, slots []value) (is look) {
 	shows, fails := false, false
 	for _, slot := range p.checked {
 		f, v, asked := p.fields[slot], slots[slot], value{}
-		if f.equal >= 0 {
-			asked = c.request[f.equal]
+		if f.of >= 0 {
+			asked = c.request[f.of]
 		}
-		none, unasked := v.countsAsAbsent(), asked.countsAsAbsent()
+		none, unasked, secret := v.countsAsAbsent(), asked.countsAsAbsent(), f.Role.Secret
 		differs := !none && !unasked && v.text() != asked.text()
-		// A missing field does not differ, and neither does a secret that is masked.
-		if masked := f.equalsSecret && v.kind == text && strings.Contains(v.text(), "*"); differs && !masked && is.another == nil {
+		switch {
+		case !differs:
+		case f.repeats && (v.kind == number || v.kind == text): // the documented types
+			is.others = append(is.others, slot)
+		case f.must && is.another == nil && (!secret || v.kind != text || !strings.Contains(v.text(), "*")):
 			is.another, is.of = f, v
 		}
 		if f.source != "" && f.target != "" && is.misleads == nil && f.misleads(v) {
 			is.misleads = f
 		}
-		if f.equalsSecret {
+		if secret || !f.must && f.Means == nil {
 			continue
 		}
 		is.nameless = is.nameless || f.must && none
-		if f.source != "" && (f.must || f.Means != nil) {
+		if f.source != "" {
 			shows = true
 			fails = fails || none || v.kind == composite || f.Means != nil && f.meaning(v, p.from) == "" ||
 				f.must && !c.alone && (unasked || differs)
@@ -174,20 +179,6 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 		c.say(OutcomePassed, from.Text, v, Mismatch{})
 	}
 	return to.appendOutcome(dst, flag, json, content, !c.success)
-}
-
-// reportRepeats reports the fields that repeat the request that differ from the request. The reply passes in any case:
-// no public document says what each backend writes there.
-func (c *Call) reportRepeats(p *plan) {
-	for _, slot := range p.checked {
-		f, v := p.fields[slot], c.reply[slot]
-		if f.repeat < 0 || v.kind != number && v.kind != text || v.countsAsAbsent() { // the documented types
-			continue
-		}
-		if asked := c.request[f.repeat]; !asked.countsAsAbsent() && v.text() != asked.text() {
-			c.say(OutcomePassed, f.report, v, Mismatch{ofRequest, "another"})
-		}
-	}
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.

@@ -92,7 +92,7 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 	case m == Reply && o.bare[from]:
 		s := t.reply.schema(t.reply.out, false)
 		for _, f := range t.reply.fields { // by which such a reply is known as a success
-			if f.Means != nil || f.must && !f.equalsSecret {
+			if f.Means != nil || f.must && !f.Role.Secret {
 				s.Required = append(s.Required, segments(f.source)[0])
 			}
 		}

@@ -94,17 +94,13 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	if c == nil {
 		return
 	}
-	for _, from := range t.BackendForms() { // a callback may be in the form that is not the upstream's
-		for _, to := range t.Forms() {
-			m.fields.WithLabelValues(upstream, "dropped", "unknown")
-			for _, f := range c.Between(from, to) {
-				what := "mismatched"
-				if f.Class == translate.Lossy {
-					what = "dropped"
-				}
-				m.fields.WithLabelValues(upstream, what, cmp.Or(f.Source, f.Target))
-			}
+	m.fields.WithLabelValues(upstream, "dropped", "unknown")
+	for _, f := range c.Fields() {
+		what := "mismatched"
+		if f.Class == translate.Lossy {
+			what = "dropped"
 		}
+		m.fields.WithLabelValues(upstream, what, cmp.Or(f.Source, f.Target))
 	}
 }
 
