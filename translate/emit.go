@@ -14,7 +14,12 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		dst = append(comma(dst), e.key...)
 		at := len(dst)
 		if e.node == nil {
-			dst, refused = c.emitField(p, p.fields[e.slot], dst, slots[e.slot], slots)
+			f, v := p.fields[e.slot], slots[e.slot]
+			if f.plain && v.kind == text && c.trace == nil { // mostly
+				dst = append(dst, v.raw...)
+				continue
+			}
+			dst, refused = c.emitField(p, f, dst, v, slots)
 		} else if dst, refused = c.emit(p, e.node, append(dst, '{'), slots); len(dst) > at+1 {
 			dst = append(dst, '}')
 		} else {

@@ -20,6 +20,7 @@ type plan struct {
 	size    int        // the number of slots
 	root    *node      // the input
 	out     *node      // the result of the output
+	bare    bool       // of a reply in a form whose success has no envelope
 	checked []int      // of a reply: the slots whose values can make it unusable, or repeat the request
 	roles   map[string]int
 	spelled []int  // the slots whose role has one spelling
@@ -225,7 +226,9 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	if o.list && m != Request {
 		rows = nil
 	}
-	return o.table.message(m, rows, from, to, o.table.unknown[m])
+	p := o.table.message(m, rows, from, to, o.table.unknown[m])
+	p.bare = m == Reply && o.bare[from]
+	return p
 }
 
 // message makes the plan for a message, also to the first form.

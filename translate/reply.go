@@ -56,10 +56,10 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	found, missing, wrong := p.table.says(p.from, status, flag, code, c.reply[p.textSlot()])
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
-		if o.bare[p.from] {
+		if p.bare {
 			wrong += ", and the fields are not those of a success without an envelope"
 		}
-		if is.proven && o.bare[p.from] && flag.kind == absent && code.kind == absent &&
+		if is.proven && flag.kind == absent && code.kind == absent &&
 			status == cmp.Or(o.status[p.from], statusOK) {
 			found, wrong = codes[p.from], ""
 		}
@@ -79,7 +79,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	case p.from == p.to:
 	case is.misleads != nil:
 		no.Reason = is.misleads.source + " " + why("has a value without a counterpart in %v", p.toForm.name).String()
-	case o.bare[p.from] && is.nameless:
+	case is.nameless:
 		no.Reason = "a success that does not name what the request is about"
 	case o.bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
 		no.Reason = "a success without a result"
@@ -99,7 +99,8 @@ type look struct {
 	of       value    // its value
 	others   []int    // the slots of fields that repeat the request, and differ
 	misleads *mapping // has a value that would have another meaning in the other form
-	nameless bool     // a field that must equal the request is missing
+	// Of a form without envelope: a field that must equal the request is missing.
+	nameless bool
 	// Without a code the reply is a success of this call. It has the value of the request in every field that must equal
 	// the request that is not secret, and a meaning in every field with means.
 	proven bool
@@ -123,10 +124,10 @@ func (c *Call) look(p *plan, slots []value) (is look) {
 		case f.must && is.another == nil && (!secret || v.kind != text || !strings.Contains(v.text(), "*")):
 			is.another, is.of = f, v
 		}
-		if f.source != "" && f.target != "" && is.misleads == nil && f.misleads(v) {
+		if f.class == Exact && is.misleads == nil && f.misleads(v) {
 			is.misleads = f
 		}
-		if secret || !f.must && f.Means == nil {
+		if !p.bare || secret || !f.must && f.Means == nil {
 			continue
 		}
 		is.nameless = is.nameless || f.must && none

@@ -73,8 +73,8 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		return dst
 	}
 	p, same := c.translation.request, c.translation.SameForm()
-	slot := p.roles[role]
-	_, _, ok := c.StringValue(role)
+	slot, ok := p.roles[role]
+	ok = ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
 	switch {
 	case same && !ok:
 		return append(dst, c.body...)
