@@ -223,7 +223,7 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 
 // end returns the explanation of a message that was translated, or refused.
 func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
-	x.Output, x.Err, x.Report = slices.Clone(out), err, c.Report
+	x.Output, x.Err, x.Report = out, err, c.Report
 	c.Report, c.trace = Report{}, nil // the call is used again
 	fault, doc, whole := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n"), []ExplainedField{{Unknown: true}}
 	switch one := &whole[0]; {

@@ -76,22 +76,17 @@ func (c *Call) Facts(shared bool) []Fact {
 
 // inFirstForm returns a copy of a value, as the first form writes it, and whether the row has a pair for it.
 func (c *Call) inFirstForm(p *plan, slot int, v value) (json string, paired bool) {
-	f := p.first.fields[slot]
-	if v.kind != absent && v.kind != composite {
-		_, paired = f.Values.find(p.from, otherOf(p.from), v.text())
-	}
+	f, out, report := p.first.fields[slot], []byte(nil), c.Report
 	switch {
-	case v.kind == absent, p.from == 0 && (f.rare || f.converts()), f.onlyPairs && !paired && !f.rare:
-		// it would become a value of the other form
-		return strings.Clone(v.raw), paired
+	case v.kind == absent:
 	case f.each != nil:
-		report := c.Report
-		out, _ := c.emitList(p.first, f, v, nil)
-		c.Report = report
-		return string(out), false
+		out, _ = c.emitList(p.first, f, v, nil)
+	default:
+		out, _ = f.append(nil, v, true)
+		_, paired = f.Values.find(p.from, 0, v.text())
 	}
-	out, _ := f.append(nil, v, true)
-	return string(out), paired
+	c.Report = report
+	return string(out), paired && v.kind != composite
 }
 
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
