@@ -169,7 +169,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 	series := func() int { return strings.Count(b.scrape("billbridge_"), "\n") }
 	most := series() + b.MaxMoreSeries()
 	round()
-	round() // the bills exist now
+	round()       // the bills exist now
 	for range 3 { // until the codes of the upstream have no series of their own any more
 		round()
 	}

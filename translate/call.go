@@ -79,13 +79,13 @@ type Call struct {
 	request     []value
 	reply       []value
 	passed      [][]passing // by object
-	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
-	asked       int       // how many lists the request has
-	within      []step    // the item that is being read or written
-	items       int       // how many items of lists the message has
-	overflow    bool      // the message has more than maxItems
-	body        []byte    // of the request; the slots hold parts of it
-	translated  bool      // Translate has succeeded
+	lists       [][]value   // of the request, then of the reply: the slots of all items of a list, one after the other
+	asked       int         // how many lists the request has
+	within      []step      // the item that is being read or written
+	items       int         // how many items of lists the message has
+	overflow    bool        // the message has more than maxItems
+	body        []byte      // of the request; the slots hold parts of it
+	translated  bool        // Translate has succeeded
 	code        string
 	status      int // of the last reply
 	success     bool

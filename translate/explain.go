@@ -225,8 +225,9 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 	x.Output, x.Err, x.Report = out, err, c.Report
 	c.Report, c.trace = Report{}, nil // the call is used again
-	fault, doc, whole := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n"), []ExplainedField{{Unknown: true}}
-	switch one := &whole[0]; {
+	fault, doc := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n")
+	one, only := ExplainedField{Unknown: true}, true
+	switch {
 	case fault != nil && err != nil:
 		one.Source, one.Offset = fault.field, fault.at
 		one.Unknown = p.message != Request || !c.translation.HasRequestField(fault.field)
@@ -235,13 +236,13 @@ func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 	case fault == nil && doc[0] != '{':
 		one.Before, one.Offset = string(doc), bytes.IndexByte(x.src, doc[0])
 	default:
-		whole = nil
+		only = false
 	}
-	if whole != nil {
-		x.Fields = whole
+	if only {
+		x.Fields = []ExplainedField{one}
 	}
 	if err != nil {
-		x.refuse(p, whole != nil)
+		x.refuse(p, only)
 		return &x.Explanation
 	}
 	same, failed := p.from == p.to, p.message == Reply && !c.success

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A plan translates one message of an operation, or an item of a list, from one form to another, in two steps. A scanner
-// reads the input once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the
-// output from the slots. Between equal forms only the slots are filled.
+// A plan translates one message of an operation, or an item of a list, from one form to another, in two steps. A
+// scanner reads the input once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends
+// the output from the slots. Between equal forms only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
@@ -23,10 +23,10 @@ type plan struct {
 	bare    bool       // of a reply in a form whose success has no envelope
 	checked []int      // of a reply: the slots whose values can make it unusable, or repeat the request
 	roles   map[string]int
-	spelled []int  // the slots whose role has one spelling
-	unknown string // what happens to a field without a row
-	item    bool   // of an item of a list
-	first   *plan  // the same message, to the first form
+	spelled []int           // the slots whose role has one spelling
+	unknown string          // what happens to a field without a row
+	item    bool            // of an item of a list
+	first   *plan           // the same message, to the first form
 	paths   map[string]bool // of fields, of objects around them, and of items, with []
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone

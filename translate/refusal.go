@@ -6,7 +6,7 @@ type Refusal struct {
 	Field  string // path in the client's form; "" for the whole document
 	Reason Detail // never has the value of a field; it can have names of the client
 
-	of value // the value that is refused
+	of value // that is refused; an explanation finds it by its place, and nothing prints it
 }
 
 // refusal returns a refusal with the code for all that has no code of its own.
