@@ -160,6 +160,9 @@ func (x *trace) read(c *Call, p *plan, n *node, e *entry, name string, v value) 
 		one.Source = joinPath(n.top, c.at(n.pathOf(e)))
 		one.Public = e.node == nil && e.slot != p.textSlot()
 	}
+	if p.from == p.to {
+		one.Target, one.After, one.Outcome = one.Source, one.Before, OutcomeSame
+	}
 	x.keepSecret(f, v)
 	if x.add(c, f, one) {
 		x.at[unsafe.StringData(v.raw)] = len(x.Fields) - 1
@@ -239,22 +242,19 @@ func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 		only = false
 	}
 	if only {
+		one.After, one.Outcome = one.Before, OutcomeSame
 		x.Fields = []ExplainedField{one}
 	}
 	if err != nil {
 		x.refuse(p, only)
 		return &x.Explanation
 	}
-	same, failed := p.from == p.to, p.message == Reply && !c.success
-	if p.message == Reply && !same && (failed || !c.translation.operation.bare[p.to]) {
+	failed := p.message == Reply && !c.success
+	if p.message == Reply && p.from != p.to && (failed || !c.translation.operation.bare[p.to]) {
 		x.envelope(c, p)
 	}
 	for i := range x.Fields {
 		switch f := &x.Fields[i]; {
-		case same && f.Outcome == OutcomePassed:
-			f.Target, f.After = f.Source, f.Before
-		case same:
-			f.Target, f.After, f.Outcome = f.Source, f.Before, OutcomeSame
 		case f.After != "":
 		case failed:
 			f.Outcome, f.Reason = OutcomeOmitted, "a failure has only its code and text"

@@ -21,9 +21,8 @@ type plan struct {
 	root    *node      // the input
 	out     *node      // the result of the output
 	bare    bool       // of a reply in a form whose success has no envelope
-	checked []int      // of a reply: the slots whose values can make it unusable, or repeat the request
+	checked []int      // the slots that look looks at; of a request, those that have one spelling
 	roles   map[string]int
-	spelled []int           // the slots whose role has one spelling
 	unknown string          // what happens to a field without a row
 	item    bool            // of an item of a list
 	first   *plan           // the same message, to the first form
@@ -256,11 +255,8 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 		p.addField(p.out, f.target, entry{slot: slot})
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
-			if f.Role.Same == "must" {
-				p.spelled = append(p.spelled, slot)
-			}
 		}
-		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil {
+		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
 			p.checked = append(p.checked, slot)
 		}
 		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {

@@ -9,8 +9,7 @@ import (
 // checkKind checks an object or an array in the place of a field, and another value in the place of an object. The
 // gateway needs the roles of a refused request, so the rest is read also after a refusal.
 func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
-	path := n.pathOf(e)
-	switch {
+	switch path := n.pathOf(e); {
 	case e.node == nil && p.message == Request:
 		f, as, reason := p.fields[e.slot], &c.refusal, why(wantSingle, v.typeName())
 		if f.each != nil || f.list {
