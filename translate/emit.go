@@ -48,15 +48,15 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 	if v.kind == absent {
 		switch {
 		case f.class == Defaulted:
-			c.say(OutcomeDefaulted, f.target, v, Mismatch{})
+			c.report(OutcomeDefaulted, f.target, v, Mismatch{})
 			dst = append(dst, f.always.json...)
 		case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
 			dst = append(dst, f.Absent[p.to].json...)
 		case f.class == Echoed && c.request[f.of].kind != absent:
 			v = c.request[f.of]
-			c.say(OutcomeEchoed, f.target, v, Mismatch{})
+			c.report(OutcomeEchoed, f.target, v, Mismatch{})
 		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
-			c.say(OutcomePassed, f.report, v, Mismatch{})
+			c.report(OutcomePassed, f.report, v, Mismatch{})
 		}
 	}
 	switch {
@@ -76,7 +76,7 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 			refused = c.misfit(p, f, v)
 		case f.Otherwise == "drop":
 			dst = append(dst[:begin], "null"...)
-			c.say(OutcomeDropped, f.report, v, Mismatch{})
+			c.report(OutcomeDropped, f.report, v, Mismatch{})
 		case c.trace != nil: // the row says that a word is right
 			c.trace.decide(v, OutcomePassed, f.mismatchOf(v).String())
 		}
@@ -91,7 +91,7 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	wrong := f.mismatchOf(v)
 	if p.message != Request {
-		c.say(OutcomePassed, f.report, v, wrong)
+		c.report(OutcomePassed, f.report, v, wrong)
 		return nil
 	}
 	reason := why("has a value without a counterpart in %v", p.toForm.name)

@@ -130,7 +130,7 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused 
 	if p.message == Request {
 		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why("is missing")}
 	}
-	c.say(OutcomePassed, f.report, value{}, Mismatch{})
+	c.report(OutcomePassed, f.report, value{}, Mismatch{})
 	c.trace.wrote(c, p, f, f.target, value{}, "null")
 	return append(comma(dst), "null"...), nil // the items that follow must keep their places
 }

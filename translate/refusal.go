@@ -69,8 +69,8 @@ func (m Mismatch) String() string {
 	return wrongType(m.Want, m.Got)
 }
 
-// say reports what became of a field, and explains it if the message is explained.
-func (c *Call) say(o Outcome, path string, v value, wrong Mismatch) {
+// report reports what became of a field, and explains it if the message is explained.
+func (c *Call) report(o Outcome, path string, v value, wrong Mismatch) {
 	r := &c.Report
 	list, output := &r.Dropped, false
 	switch o {

@@ -87,7 +87,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if c.success && no.Reason == "" {
 		c.code = codes[0]
 		for _, slot := range is.others { // it passes: no public document says what each backend writes there
-			c.say(OutcomePassed, p.fields[slot].report, c.reply[slot], Mismatch{ofRequest, "another"})
+			c.report(OutcomePassed, p.fields[slot].report, c.reply[slot], Mismatch{ofRequest, "another"})
 		}
 	}
 	return no
@@ -159,7 +159,7 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 		json = code.raw
 	default:
 		if json = to.codeJSON(t.codeIn(p.from, p.to, c.code)); t.replaces(p.from, p.to, c.code) {
-			c.say(OutcomePassed, from.Code, code, Mismatch{"", code.typeName()})
+			c.report(OutcomePassed, from.Code, code, Mismatch{"", code.typeName()})
 		}
 	}
 	content := ""
@@ -170,14 +170,14 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 		out, fits := asText{}.write(nil, v, true)
 		if content = string(out); !fits {
 			content = v.raw
-			c.say(OutcomePassed, from.Text, v, Mismatch{"text", v.typeName()})
+			c.report(OutcomePassed, from.Text, v, Mismatch{"text", v.typeName()})
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
-			c.say(OutcomeDefaulted, to.Text, v, Mismatch{})
+			c.report(OutcomeDefaulted, to.Text, v, Mismatch{})
 		}
 	default:
-		c.say(OutcomePassed, from.Text, v, Mismatch{})
+		c.report(OutcomePassed, from.Text, v, Mismatch{})
 	}
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }

@@ -120,7 +120,8 @@ func (s *scanner) put(n *node, e *entry) bool {
 	}
 	v, ok := s.value()
 	switch {
-	case ok && (v.kind == composite || e.node != nil):
+	case !ok:
+	case v.kind == composite || e.node != nil:
 		v = s.structure(n, e, v)
 	case s.call.trace != nil:
 		s.call.trace.read(s.call, s.plan, n, e, "", v)
@@ -163,11 +164,14 @@ func (s *scanner) unknownMember(n *node, key, name string, outer int) bool {
 		s.unknowns++
 	}
 	v, ok := s.value()
+	if !ok {
+		return false
+	}
 	s.call.trace.read(s.call, s.plan, n, nil, name, v)
-	if ok && !s.call.rejectLike(s.plan, n, name, v) {
+	if !s.call.rejectLike(s.plan, n, name, v) {
 		s.call.handleUnknown(s.plan, n, name, key, v, s.slots)
 	}
-	return ok
+	return true
 }
 
 // value reads a value that the table does not look into.
