@@ -119,11 +119,9 @@ func (s *scanner) put(n *node, e *entry) bool {
 		return s.object(e.node)
 	}
 	v, ok := s.value()
-	switch {
-	case !ok:
-	case v.kind == composite || e.node != nil:
+	if ok && (v.kind == composite || e.node != nil) {
 		v = s.structure(n, e, v)
-	case s.call.trace != nil:
+	} else if ok && s.call.trace != nil {
 		s.call.trace.read(s.call, s.plan, n, e, "", v)
 	}
 	s.slots[e.slot] = v
