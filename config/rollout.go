@@ -118,7 +118,11 @@ func (c *Config) checkRolloutTable() {
 				"by which a rollout finds the backend of a call", o.Name)
 		}
 		if o.Effect == translate.Read {
-			paths = append(paths, o.ReplyPaths()...)
+			for _, f := range o.Fields() {
+				if f.Message == string(translate.Reply) && f.From == forms[0] && !strings.Contains(f.Source, "[") {
+					paths = append(paths, f.Source)
+				}
+			}
 		}
 	}
 	for i, ignored := range r.Shadow.Ignore {

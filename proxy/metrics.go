@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -122,14 +123,18 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 	if translation.SameForm() { // fields are neither dropped nor checked
 		return
 	}
-	request, reply := translation.ReportPaths()
-	for message, counted := range map[string]translate.ReportPaths{"request": request, "reply": reply} {
-		for _, field := range append(counted.Dropped, "unknown") {
-			m.dropped.WithLabelValues(l.operation, message, l.client, field)
+	for _, f := range o.Fields() {
+		message, isReply := f.Message, f.Message == string(translate.Reply)
+		if isReply && string(f.To) != l.client || !isReply && string(f.From) != l.client {
+			continue
 		}
-	}
-	for _, field := range reply.Mismatched {
-		m.mismatches.WithLabelValues(l.operation, l.upstream, field)
+		m.dropped.WithLabelValues(l.operation, message, l.client, "unknown")
+		if f.Class == translate.Lossy || f.Otherwise == "drop" {
+			m.dropped.WithLabelValues(l.operation, message, l.client, f.Source)
+		}
+		if isReply && f.Class != translate.Lossy {
+			m.mismatches.WithLabelValues(l.operation, l.upstream, cmp.Or(f.Source, f.Target))
+		}
 	}
 }
 

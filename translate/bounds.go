@@ -32,14 +32,14 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	if reason.Format == "" {
 		return nil
 	}
-	return &Refusal{code, r.source, reason}
+	return &Refusal{code, r.source, reason, v}
 }
 
 // checkSpelling refuses a number whose role has one spelling, in another one: 123.0 and 123e0 name what 123 names.
 func (p *plan) checkSpelling(values []value) *Refusal {
-	for _, slot := range p.spelled {
+	for _, slot := range p.checked {
 		if v, r := values[slot], p.fields[slot]; v.kind == number && !isDigits(v.text()) {
-			return &Refusal{r.malformed, r.source, why(wantDigits, v.notDigits())}
+			return &Refusal{r.malformed, r.source, why(wantDigits, v.notDigits()), v}
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -22,25 +21,17 @@ type Translation struct {
 // newTranslation makes the plans, and finds the slots of the request that the reply refers to.
 func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
-	slotOf := func(wanted bool, is func(asked *mapping) bool) int {
-		if !wanted {
-			return -1
+	for _, f := range t.reply.fields {
+		for slot, asked := range t.request.fields {
+			is := f.class != Echoed && (f.must || f.repeats) && asked.Role == f.Role && asked.source != ""
+			if f.of < 0 && (is || f.class == Echoed && asked.row == f.asked) {
+				f.of = slot
+			}
+			f.secret = f.secret || asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0]
 		}
-		return slices.IndexFunc(t.request.fields, is)
-	}
-	for slot, f := range t.reply.fields {
-		f.echo = slotOf(f.class == Echoed, func(asked *mapping) bool { return asked.row == f.asked })
-		sameRole := func(asked *mapping) bool { return asked.Role == f.Role && asked.source != "" }
-		f.equal, f.repeat = slotOf(f.must, sameRole), slotOf(f.repeats, sameRole)
-		if f.equal >= 0 || f.repeat >= 0 {
-			t.reply.refers = append(t.reply.refers, slot)
-		}
-		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
-		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
-		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
 	}
 	t.calls.New = func() any {
-		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}
+		return &Call{translation: t, request: make([]value, t.request.size), reply: make([]value, t.reply.size)}
 	}
 	return t
 }
@@ -54,7 +45,7 @@ func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && !strings.Contains(path, itself) && t.request.hasField(PathInTable(path))
+	return !strings.Contains(path, itself) && t.request.paths[PathInTable(path)]
 }
 
 // Start begins one exchange.
@@ -87,26 +78,21 @@ type Call struct {
 	translation *Translation
 	request     []value
 	reply       []value
-	passed      []passedField
-	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
-	asked       int       // how many lists the request has
-	within      []step    // the item that is being read or written
-	items       int       // how many items of lists the message has
-	overflow    bool      // the message has more than maxItems
-	body        []byte    // of the request; the slots hold parts of it
-	translated  bool      // Translate has succeeded
+	passed      [][]passing // by object
+	lists       [][]value   // of the request, then of the reply: the slots of all items of a list, one after the other
+	asked       int         // how many lists the request has
+	within      []step      // the item that is being read or written
+	items       int         // how many items of lists the message has
+	overflow    bool        // the message has more than maxItems
+	body        []byte      // of the request; the slots hold parts of it
+	translated  bool        // Translate has succeeded
 	code        string
 	status      int // of the last reply
 	success     bool
 	alone       bool     // there is no request
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
-}
-
-// passedField is a field without a row that passes into an object of the output.
-type passedField struct {
-	into       *node
-	key, value string // raw JSON
+	trace       *trace   // explains the message; mostly nil
 }
 
 // Release makes the call available for reuse. Neither the call nor its Report may be used afterwards.
@@ -147,10 +133,11 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 // Read is the first part of Request: it reads the request, so that Value can be used, and makes the checks that do
 // not depend on the upstream's form. Translate is the second part. The error is a [*Refusal].
 func (c *Call) Read(src []byte) error {
-	if refusal := c.parse(src); refusal != nil {
-		return refusal
+	refusal := c.parse(src)
+	if refusal == nil {
+		refusal = c.enforceBounds()
 	}
-	if refusal := c.enforceBounds(); refusal != nil {
+	if refusal != nil {
 		return refusal
 	}
 	return nil
@@ -193,26 +180,51 @@ func (c *Call) enforceBounds() *Refusal {
 	if p.table.bounds != "enforce" {
 		return nil
 	}
-	return c.checkFields(p, c.request, true)
+	return c.checkFields(p, c.request, false)
 }
 
-// checkFields checks the fields of a request, and those of the items of its lists: their bounds, or what may be lost.
-func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusal) {
+// checkFields checks the bounds of the fields of a request. If lose is true, it checks which fields of a message are
+// lost, too.
+func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
 	for slot, f := range p.fields {
 		v := slots[slot]
-		if bounds {
-			refusal = f.checkBounds(v, true)
-		} else {
-			refusal = c.checkLoss(p, f, v)
+		if p.message == Request {
+			refused = f.checkBounds(v, p.table.bounds == "enforce")
 		}
-		if refusal != nil {
-			refusal.Field = c.at(refusal.Field)
-			return refusal
+		if refused == nil && lose && f.class == Lossy && v.kind != absent {
+			refused = c.lose(p, f, v)
 		}
-		refusal = c.eachItem(f, f.each, v, func(item []value) *Refusal { return c.checkFields(f.each, item, bounds) })
-		if refusal != nil {
-			return refusal
+		if refused != nil {
+			refused.Field = c.at(refused.Field)
+			return refused
 		}
+		if f.each == nil {
+			continue
+		}
+		refused = c.eachItem(f, v, func(item []value) *Refusal { return c.checkFields(f.each, item, lose) })
+		if refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// lose reports a field that the other form has no place for, or refuses a request if its row does not allow to drop it.
+func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
+	always, none := f.always.kind != absent, p.message == Request && v.countsAsAbsent()
+	switch {
+	case always && (none || v.is(f.always)):
+		c.trace.decide(v, OutcomeOmitted, "the other form always means this value")
+	case none && f.loss == "refuse":
+		c.trace.decide(v, OutcomeOmitted, emptyValue)
+	case p.message != Request, f.loss == "drop":
+		c.report(OutcomeDropped, f.source, v, Mismatch{})
+	default:
+		reason := why("%v has no place for it", p.toForm.name)
+		if always {
+			reason = why("%v has no place for it: there it is always %v", p.toForm.name, f.always.text)
+		}
+		return &Refusal{f.lossCode, f.source, reason, v}
 	}
 	return nil
 }
@@ -220,48 +232,21 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 // Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the
 // bytes that were read. If the error is a [*Refusal], nothing may be sent.
 func (c *Call) Translate(dst []byte) ([]byte, error) {
-	p := c.translation.request
-	if c.refusal != nil {
-		return nil, c.refusal
-	}
-	if c.translation.SameForm() {
-		if refusal := c.enforceBounds(); refusal != nil {
-			return nil, refusal
+	p, refusal := c.translation.request, c.refusal
+	switch {
+	case refusal != nil:
+	case c.translation.SameForm():
+		dst, refusal = c.body, c.enforceBounds()
+	default:
+		if refusal = c.checkFields(p, c.request, true); refusal == nil {
+			dst, refusal = c.emitAll(p, dst, c.request)
 		}
-		c.translated = true
-		return c.body, nil
 	}
-	if refusal := c.checkFields(p, c.request, false); refusal != nil {
+	if refusal != nil {
 		return nil, refusal
-	}
-	dst, refused := c.emitAll(p, dst, c.request)
-	if refused != nil {
-		return nil, refused
 	}
 	c.translated = true
 	return dst, nil
-}
-
-// checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
-// for it.
-func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
-	refusal := f.checkBounds(v, p.table.bounds == "enforce")
-	if refusal != nil || f.class != Lossy || v.kind == absent {
-		return refusal
-	}
-	reason := why("%v has no place for it", p.toForm.name)
-	switch always := f.always; {
-	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
-		return nil // the upstream's form always means this value
-	case f.loss == "refuse" && v.countsAsAbsent():
-		return nil
-	case f.loss == "drop":
-		c.report(&c.Report.Dropped, f.source)
-		return nil
-	case always.kind != absent:
-		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
-	}
-	return &Refusal{Code: f.lossCode, Field: f.source, Reason: reason}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

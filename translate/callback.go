@@ -26,7 +26,7 @@ type Callback struct {
 // compile makes the plans for all directions, and finds the rows that a reply has, also in another object: what their
 // values mean says the reply.
 func (c *Callback) compile() {
-	o, both := c.operation, *c.operation
+	o := c.operation
 	rows := o.rows[callbackMessage]
 	for _, r := range rows {
 		for _, read := range o.table.operations {
@@ -43,13 +43,11 @@ func (c *Callback) compile() {
 	// In the other form a partner would get all fields without a translation, so also those without a row, or with one
 	// of one form, stay.
 	shared := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.onlyForm() >= 0 })
-	both.rows = map[Message][]*row{callbackMessage: shared}
 	for from := range o.table.forms {
-		plans, other := []*plan(nil), both.plan(callbackMessage, otherOf(from), from)
+		plans, other := []*plan(nil), o.table.message(callbackMessage, shared, otherOf(from), from, "pass")
 		for to := range o.table.forms {
 			plans = append(plans, o.plan(callbackMessage, from, to))
 		}
-		other.unknown = "pass"
 		c.plans, c.otherForm = append(c.plans, plans), append(c.otherForm, other)
 	}
 	c.intake = o.table.intakePlan(rows)
@@ -57,11 +55,11 @@ func (c *Callback) compile() {
 
 // intakePlan returns the plan that knows the names of rows in all forms. Values are treated like those of a reply.
 func (t *Table) intakePlan(rows []*row) *plan {
-	p := &plan{table: t, message: Request, root: newNode("", Request), names: map[string]bool{}}
+	p := &plan{table: t, message: Request, root: newNode("", "", Request), names: map[string]bool{}}
 	for _, r := range rows {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
-			p.addField(p.root, path, len(p.fields))
+			p.addField(p.root, path, entry{slot: len(p.fields)})
 			f := &mapping{row: &row{Role: noRole, malformed: t.invalid}, source: path}
 			if r.items != nil {
 				f.each = t.intakePlan(r.items)
@@ -69,7 +67,8 @@ func (t *Table) intakePlan(rows []*row) *plan {
 			p.fields = append(p.fields, f)
 		}
 	}
-	p.placeObjects(p.root)
+	p.size = len(p.fields)
+	p.place(p.root)
 	return p
 }
 
@@ -124,6 +123,10 @@ type Notice struct {
 // that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit,
 // where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
+	return c.translate(dst, src, from, to, nil)
+}
+
+func (c *Callback) translate(dst, src []byte, from, to Form, x *trace) ([]byte, Notice, error) {
 	t := c.operation.table
 	if err := cmp.Or(t.checkForm(from), t.checkForm(to)); err != nil {
 		return nil, Notice{}, err
@@ -140,13 +143,14 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		return src, n, nil
 	}
 	call = startCallback(n.plan)
+	call.trace = x
 	call.scan(n.plan, src, call.reply) // without a fault, since the JSON is the same
-	if n.plan.misleading(call.reply) != nil {
+	if call.look(n.plan, call.reply).misleads != nil {
 		n.Recognised, n.plan = Unrecognised, inForm
 		return src, n, nil
 	}
+	_ = call.checkFields(n.plan, call.reply, true)
 	dst, _ = call.emitAll(n.plan, dst, call.reply)
-	call.reportDropped(n.plan, call.reply)
 	n.Report = call.Report
 	return dst, n, nil
 }
@@ -166,7 +170,7 @@ var byteOrderMark = []byte("\ufeff")
 
 // startCallback returns a call that translates one callback by a plan, without a request.
 func startCallback(p *plan) *Call {
-	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.slots())}
+	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.size)}
 }
 
 // recognise finds what a callback is about, and its plan. Values are read in both forms, even if upstream and partner

@@ -9,98 +9,105 @@ func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
 // why.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
-	lenient := p.message != Request
 	for i := range n.names {
-		e := &n.names[i]
-		if e.node != nil {
-			begin := len(dst)
-			dst = append(append(comma(dst), e.key...), '{')
-			if dst, refused = c.emit(p, e.node, dst, slots); refused != nil {
-				return dst, refused
-			}
-			if dst[len(dst)-1] == '{' { // the object is empty
-				dst = dst[:begin]
-			} else {
-				dst = append(dst, '}')
-			}
-			continue
-		}
-		f, v := p.fields[e.slot], slots[e.slot]
-		if v.kind == absent {
-			if dst, v = c.emitAbsent(p, f, e.key, dst, lenient); v.kind == absent {
+		e, begin := &n.names[i], len(dst)
+		dst = append(comma(dst), e.key...)
+		at := len(dst)
+		if e.node == nil {
+			f, v := p.fields[e.slot], slots[e.slot]
+			if f.plain && v.kind == text && c.trace == nil { // mostly
+				dst = append(dst, v.raw...)
 				continue
 			}
+			dst, refused = c.emitField(p, f, dst, v, slots)
+		} else if dst, refused = c.emit(p, e.node, append(dst, '{'), slots); len(dst) > at+1 {
+			dst = append(dst, '}')
+		} else {
+			dst = dst[:at] // the object is empty
 		}
 		switch {
-		case !f.rare: // mostly
-		case f.omits(v):
-			continue
-		case f.each != nil:
-			if dst, refused = c.emitList(p, f, f.each, v, append(comma(dst), e.key...)); refused != nil {
-				return dst, refused
-			}
-			continue
-		}
-		if p.noValue(f, v, slots) {
-			dst = append(append(comma(dst), e.key...), noValueOf(f.digitsTo)...)
-			continue
-		}
-		var fits bool
-		dst = append(comma(dst), e.key...)
-		begin := len(dst)
-		if dst, fits = f.append(dst, v, lenient); fits {
-			if v.kind == null && lenient && f.countsNull(dst[begin:]) {
-				c.mismatch(f.report, f.mismatchOf(v))
-			}
-			continue
-		}
-		if f.Otherwise == "" || f.digitsTo != number || !v.isWord() {
-			if refused = c.misfit(p, f, v); refused != nil {
-				return dst, refused
-			}
-		} else if f.Otherwise == "drop" {
-			dst = append(dst[:begin], "null"...)
-			c.report(&c.Report.Dropped, f.report)
+		case refused != nil:
+			return dst, refused
+		case len(dst) == at:
+			dst = dst[:begin]
 		}
 	}
-	if len(c.passed) > 0 {
-		dst = c.emitPassed(p, n, dst, slots)
+	if n.slot >= 0 && slots[n.slot].ref > 0 {
+		for _, one := range c.passed[slots[n.slot].ref-1] {
+			dst = append(append(append(comma(dst), one.key...), ':'), one.value...)
+			c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value, kind: asIs}, one.value)
+		}
 	}
 	return dst, nil
 }
 
-// misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
-func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
-	if p.message != Request {
-		c.mismatch(f.report, f.mismatchOf(v))
-		return nil
-	}
-	reason, isNull := why("has a value without a counterpart in %v", p.toForm.name), v.kind == null
-	switch as := f.convert.(type) {
-	case pattern:
-		if !isNull {
-			reason = why(wantText, as.in, as.got(v))
-		}
-	case decimal:
-		if !isNull {
-			reason = why(wantNumber, as.got(v))
-		}
-	case digits:
-		if !f.lacksPair(v) {
-			reason = why(wantDigits, as.got(v))
+// emitField appends the value of a field: that of the input, or else what the table has for it. It appends nothing if
+// the output does not get the field.
+func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value) (out []byte, refused *Refusal) {
+	begin, lenient := len(dst), p.message != Request
+	if v.kind == absent {
+		switch {
+		case f.class == Defaulted:
+			c.report(OutcomeDefaulted, f.target, v, Mismatch{})
+			dst = append(dst, f.always.json...)
+		case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
+			dst = append(dst, f.Absent[p.to].json...)
+		case f.class == Echoed && c.request[f.of].kind != absent:
+			v = c.request[f.of]
+			c.report(OutcomeEchoed, f.target, v, Mismatch{})
+		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
+			c.report(OutcomePassed, f.report, v, Mismatch{})
 		}
 	}
-	if f.each != nil {
-		reason = why(wantList, v.typeName())
+	switch {
+	case v.kind == absent:
+	case f.rare && f.omits(v):
+		c.trace.decide(v, OutcomeOmitted, "the other form leaves the field out instead")
+	case f.each != nil:
+		dst, refused = c.emitList(p, f, v, dst)
+	case f.state >= 0 && p.noValue(f, v, slots):
+		dst = append(dst, noValueOf(f.digitsTo)...)
+	default:
+		fits := false
+		dst, fits = f.append(dst, v, lenient)
+		switch {
+		case fits && (v.kind != null || !lenient || !f.nulls || string(dst[begin:]) != "null"): // mostly
+		case f.Otherwise == "" || f.digitsTo != number || !v.isWord():
+			refused = c.misfit(p, f, v)
+		case f.Otherwise == "drop":
+			dst = append(dst[:begin], "null"...)
+			c.report(OutcomeDropped, f.report, v, Mismatch{})
+		case c.trace != nil: // the row says that a word is right
+			c.trace.decide(v, OutcomePassed, f.mismatchOf(v).String())
+		}
 	}
-	return &Refusal{f.malformed, c.at(f.source), reason}
+	if c.trace != nil && len(dst) > begin {
+		c.trace.wrote(c, p, f, f.target, v, string(dst[begin:]))
+	}
+	return dst, refused
 }
 
-// report adds a path to a list of the report.
-func (c *Call) report(list *[]string, path string) {
-	if len(c.within) == 0 || len(*list) < maxReported {
-		*list = append(*list, c.at(path))
+// misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
+func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
+	wrong := f.mismatchOf(v)
+	if p.message != Request {
+		c.report(OutcomePassed, f.report, v, wrong)
+		return nil
 	}
+	reason := why("has a value without a counterpart in %v", p.toForm.name)
+	if f.items != nil {
+		reason = why(wantList, wrong.Got)
+	} else if wrong.Want != "" {
+		switch as := f.convert.(type) {
+		case pattern:
+			reason = why(wantText, as.in, wrong.Got)
+		case decimal:
+			reason = why(wantNumber, wrong.Got)
+		case digits:
+			reason = why(wantDigits, wrong.Got)
+		}
+	}
+	return &Refusal{f.malformed, c.at(f.source), reason, v}
 }
 
 // noValueOf is "no value" in a form that writes digits as the given kind.
@@ -111,43 +118,14 @@ func noValueOf(digits kind) string {
 	return `""`
 }
 
-// emitAbsent appends the default of a field that the input does not have, or returns the value of the request that is
-// echoed.
-func (c *Call) emitAbsent(
-	p *plan, f *mapping, key string, dst []byte, lenient bool,
-) (out []byte, echoed value) {
-	switch {
-	case f.class == Defaulted:
-		c.defaulted(f.target)
-		return append(append(comma(dst), key...), f.always.json...), value{}
-	case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
-		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
-	case f.echo >= 0 && c.request[f.echo].kind != absent:
-		c.Report.Echoed = append(c.Report.Echoed, f.target)
-		return dst, c.request[f.echo]
-	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
-		c.mismatch(f.report, Mismatch{})
-	}
-	return dst, value{}
-}
-
-// countsNull reports whether a null is counted: it has passed, and the row converts values and says nothing of null.
-func (f *mapping) countsNull(out []byte) bool { return f.nulls && string(out) == "null" }
-
-// lacksPair reports whether a value does not fit since it has no pair, or stands for an absent field.
-func (f *mapping) lacksPair(v value) bool {
-	return f.hasPairs() && v.kind != composite && !f.onlyNullPairs() || f.rare && isDigits(v.text())
-}
-
 // mismatchOf returns what is wrong with a value that does not fit.
 func (f *mapping) mismatchOf(v value) Mismatch {
-	_, plain := f.convert.(asText)
-	_, whole := f.convert.(digits)
-	switch {
-	case f.items != nil:
+	if f.items != nil {
 		return Mismatch{"an array", v.typeName()}
-	case (plain || whole) && f.lacksPair(v), !plain && !whole && v.kind == null && f.hasPairs():
-		return Mismatch{"", v.typeName()}
+	}
+	_, fits := f.convert.write(nil, v, true)
+	if fits || v.kind == null && f.hasPairs() || f.onlyPairs && v.kind != composite {
+		return Mismatch{"", v.typeName()} // it would come back as another value
 	}
 	return Mismatch{f.convert.want(), f.convert.got(v)}
 }

@@ -1,8 +1,13 @@
 package translate
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 	"strings"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
 )
 
 // An Outcome says what became of a field of a message.
@@ -68,297 +73,250 @@ func (e *Explanation) HasSecret(content string) bool {
 
 // ExplainRequest translates a client's request like [Call.Request], and says what became of each field.
 func (t *Translation) ExplainRequest(src []byte) *Explanation {
-	call := t.Start()
+	call, x := t.Start(), &trace{src: slices.Clone(src)}
 	defer call.Release()
-	out, err := call.Request(nil, src)
-	return newExplainer(call, t.request).explain(src, out, err)
+	call.trace = x
+	out, err := call.Request(nil, x.src)
+	return x.end(call, t.request, out, err)
 }
 
 // ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the
 // client's request. If it is nil, nothing is echoed, and a success may be about anything.
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
-	call := t.Start()
+	call, x := t.Start(), &trace{src: slices.Clone(src)}
 	defer call.Release()
 	if call.alone = request == nil; request != nil {
-		_, _ = call.Request(nil, request) // the reply to a refused request is read like one to an empty request
+		_, _ = call.Request(nil, slices.Clone(request)) // the reply to a refused request is read like one to an empty request
 	}
-	out, err := call.Reply(nil, status, src)
-	x := newExplainer(call, t.reply)
+	call.trace = x
+	out, err := call.Reply(nil, status, x.src)
 	for slot, f := range t.request.fields {
-		if f.secret {
-			x.addSecret(call.request[slot])
-		}
+		x.keepSecret(f, call.request[slot])
 	}
-	return x.explain(src, out, err)
+	return x.end(call, t.reply, out, err)
 }
 
 // Explain translates a callback like [Callback.Translate], and says what became of each field.
 func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
-	out, n, err := c.Translate(nil, src, from, to)
+	x := &trace{src: slices.Clone(src)}
+	out, n, err := c.translate(nil, x.src, from, to, x)
 	if n.plan == nil {
 		return &Explanation{Err: err}
 	}
 	call := startCallback(n.plan)
-	call.Report, call.success = n.Report, true
-	e := newExplainer(call, n.plan).explain(src, out, err)
-	e.Recognised = n.Recognised
-	return e
+	if n.Recognised != Translated {
+		call.trace = x
+		call.scan(n.plan, x.src, call.reply)
+	}
+	call.Report, x.Recognised = n.Report, n.Recognised
+	return x.end(call, n.plan, out, err)
 }
 
-// An explainer explains one message. It compares the input with the output of the translation, and uses the plan to
-// find which leaf became which.
-type explainer struct {
-	*Explanation
-	call    *Call
-	plan    *plan
-	outputs map[place]leaf // the leaves of the output that no entry explains yet
+// A trace explains a message while it is translated: the scanner begins the entry of each value, and emit ends it.
+type trace struct {
+	Explanation
+	src    []byte
+	few    int           // fields without a row and in lists
+	at     map[*byte]int // by the first byte of a value: its entry, unless it is in the output
+	misfit string        // why a value from elsewhere does not fit
 }
 
-func newExplainer(call *Call, p *plan) *explainer {
-	return &explainer{&Explanation{}, call, p, map[place]leaf{}}
+func (x *trace) reset() {
+	if x != nil {
+		*x = trace{src: x.src, at: map[*byte]int{}}
+	}
 }
 
-func (x *explainer) explain(src, out []byte, err error) *Explanation {
-	x.Output, x.Err = slices.Clone(out), err
-	x.Report, x.call.Report = x.call.Report, Report{} // the call is used again
-	fault := checkJSON(src, x.plan.table.depth)
-	switch {
-	case fault != nil && err != nil:
-		known := x.plan.message == Request && x.call.translation.HasRequestField(fault.field)
-		x.Fields = []ExplainedField{{
-			Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason.String(), Code: x.code(),
-			Offset: fault.at, Unknown: !known,
-		}}
-		return x.Explanation
-	case len(src) == 0:
-		return x.Explanation
-	case fault != nil: // a callback that is not JSON passes
-		x.Fields = []ExplainedField{{Outcome: OutcomeSame, Before: string(src), After: string(out), Unknown: true}}
-		return x.Explanation
-	}
-	found := false
-	leaves, more := x.plan.firstLeaves(x.plan.root, src, func(l leaf) bool {
-		cause := !found && err != nil && x.isCause(l)
-		found = found || cause
-		return cause
-	})
-	if x.More = more; err != nil {
-		x.explainRefused(leaves)
-		return x.Explanation
-	}
-	var outputs []leaf
-	if x.plan.from != x.plan.to {
-		wanted := map[place]bool{}
-		for _, l := range leaves {
-			wanted[l.target()] = true
-		}
-		delete(wanted, nowhere)
-		x.plan.visitLeaves(x.plan.envelope(x.plan.to, x.plan.out), out, func(l leaf) {
-			if more == 0 || !l.isOneOfMany() || wanted[l.place(l.node)] { // else it can be of a leaf that is left out
-				outputs = append(outputs, l)
-			}
-		})
-	}
-	for _, l := range outputs {
-		x.outputs[l.place(l.node)] = l
-	}
-	for _, l := range leaves {
-		x.Fields = append(x.Fields, x.explainLeaf(l))
-	}
-	for _, l := range outputs {
-		if _, left := x.outputs[l.place(l.node)]; left {
-			x.Fields = append(x.Fields, x.explainAdded(l))
+// maxExplained is how many fields without a row and fields in lists an explanation has. A sender can write 500,000 of
+// them into a message, each of which takes much more memory than its bytes.
+const maxExplained = 1000
+
+// add adds an entry with what the table says about a field, and reports whether there is room: none of those that are
+// limited needs to be shown.
+func (x *trace) add(c *Call, f *mapping, one ExplainedField) bool {
+	if (one.Unknown || len(c.within) > 0) && (f == nil || !f.secret) {
+		if x.few++; x.few > maxExplained {
+			x.More++
+			return false
 		}
 	}
-	return x.Explanation
+	if f != nil {
+		one.Row, one.About, one.Role, one.Secret = &f.row.source, f.about, f.Role.name, f.secret
+		one.Public = (f.digits || f.Role.Public) && !f.secret
+	}
+	x.Fields = append(x.Fields, one)
+	return true
 }
 
-// describe returns an entry with what the table says about a leaf.
-func (x *explainer) describe(l leaf) ExplainedField {
-	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
-	if r := l.plan.field(l.entry); r != nil {
-		role := r.Role
-		if role == noRole && r.equal >= 0 {
-			role = x.call.translation.request.fields[r.equal].Role
-		}
-		f.Row, f.About, f.Secret = &r.row.source, r.about, r.secret
-		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
+// read begins the entry of a value of the input. name is that of a field without an entry of the table.
+func (x *trace) read(c *Call, p *plan, n *node, e *entry, name string, v value) {
+	if x == nil {
+		return
 	}
-	if l.entry != nil && l.entry.node == nil {
-		f.Public = f.Public || l.entry.slot == l.plan.codeSlot() || l.entry.slot == l.plan.flagSlot()
+	one, f := ExplainedField{Before: v.raw, Offset: offsetIn(x.src, v)}, p.field(e)
+	if e == nil {
+		one.Unknown, one.Source = true, quoteName(joinPath(n.top, c.at(joinPath(n.path, name))))
+	} else {
+		one.Source = joinPath(n.top, c.at(n.pathOf(e)))
+		one.Public = e.node == nil && e.slot != p.textSlot()
 	}
-	return f
+	if p.from == p.to {
+		one.Target, one.After, one.Outcome = one.Source, one.Before, OutcomeSame
+	}
+	x.keepSecret(f, v)
+	if x.add(c, f, one) {
+		x.at[unsafe.StringData(v.raw)] = len(x.Fields) - 1
+	}
 }
 
-// describeInput returns an entry for a leaf of the input.
-func (x *explainer) describeInput(l leaf) ExplainedField {
-	f := x.describe(l)
-	f.Source, f.Before, f.Offset = l.path, l.raw, l.offset
-	if f.Secret {
-		x.addSecret(l.value)
-	}
-	return f
-}
-
-func (x *explainer) addSecret(v value) {
-	if !v.countsAsAbsent() {
+func (x *trace) keepSecret(f *mapping, v value) {
+	if f != nil && f.secret && !v.countsAsAbsent() {
 		x.secrets = append(x.secrets, strings.Clone(v.text()))
 	}
 }
 
-// explainLeaf explains a leaf of a message that was translated.
-func (x *explainer) explainLeaf(l leaf) ExplainedField {
-	f := x.describeInput(l)
-	out := l // between equal forms
-	if x.plan.from != x.plan.to {
-		at, ok := l.target(), false
-		if out, ok = x.outputs[at]; !ok {
-			f.Outcome, f.Reason = x.whyAbsent(l)
-			return f
-		}
-		delete(x.outputs, at)
-	}
-	f.Target, f.After = out.path, out.raw
-	mismatch, fits := x.fits(l)
-	switch {
-	case !fits && (f.After != "null" || f.Before == "null"): // null is that of `otherwise`
-		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
-	case f.Before != f.After:
-		f.Outcome = OutcomeConverted
-	case f.Source != f.Target:
-		f.Outcome = OutcomeRenamed
-	default:
-		f.Outcome = OutcomeSame
-	}
-	return f
-}
-
-// fits reports whether a value has its documented type.
-func (x *explainer) fits(l leaf) (Mismatch, bool) {
-	p := x.plan
-	f, r := l.plan.field(l.entry), unconverted
-	switch {
-	case f != nil && x.call.success && x.call.repeatsAnother(f, l.value):
-		return Mismatch{ofRequest, "another"}, false
-	case p.from == p.to:
-		return Mismatch{}, true
-	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
-		return Mismatch{"an object", l.typeName()}, false
-	case f != nil && f.each != nil:
-		return f.mismatchOf(l.value), l.kind == null && p.message == Request || l.raw[0] == '['
-	case f != nil:
-		r = f
-	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
-		_, replaced := p.table.codeIn(p.from, p.to, x.call.code)
-		return Mismatch{"", l.typeName()}, x.call.success || !replaced
-	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
-		r = nil
-	}
-	if r == nil || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
-		return Mismatch{}, true
-	}
-	out, fits := r.append(nil, l.value, p.message != Request)
-	fits = fits && (l.kind != null || p.message == Request || f == nil || !f.countsNull(out))
-	return r.mismatchOf(l.value), fits
-}
-
-// whyAbsent explains why a leaf is not in the output.
-func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
-	p, r := x.plan, l.plan.field(l.entry)
-	other := string(p.toForm.name)
-	switch {
-	case p.message == Reply && !x.call.success:
-		return OutcomeOmitted, "a failure has only its code and text"
-	case l.entry == nil:
-		return OutcomeDropped, "is not a field of this operation"
-	case r == nil && l.entry.node == nil && !x.call.translation.operation.bare[p.to]:
-		return OutcomeOmitted, "the envelope of " + other + " has no place for it"
-	case r == nil && l.entry.node == nil:
-		return OutcomeOmitted, "a success in " + other + " has no envelope"
-	case r == nil && l.kind == null,
-		r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
-		return OutcomeOmitted, "an empty value"
-	case r != nil && r.omits(l.value):
-		return OutcomeOmitted, other + " leaves the field out instead"
-	case r == nil:
-		return OutcomeDropped, wrongType("an object", l.typeName())
-	case !slices.Contains(x.Report.Dropped, l.reported(r)):
-		return OutcomeOmitted, "in " + other + " it is always " + r.always.text
-	}
-	return OutcomeDropped, other + " has no place for it"
-}
-
-// explainAdded explains a leaf of the output that is not from the input.
-func (x *explainer) explainAdded(l leaf) ExplainedField {
-	f := x.describe(l)
-	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
-	r := l.plan.field(l.entry)
-	if r == nil || r.echo < 0 {
-		return f
-	}
-	f.Outcome, l.value = OutcomeEchoed, x.call.request[r.echo]
-	f.Request, f.Before = x.call.translation.request.fields[r.echo].source, strings.Clone(l.raw)
-	if mismatch, fits := x.fits(l); !fits {
-		f.Reason = mismatch.String()
-	}
-	return f
-}
-
-// explainRefused explains the leaves of a message that was refused.
-func (x *explainer) explainRefused(leaves []leaf) {
-	at := slices.IndexFunc(leaves, x.isCause)
-	refused := ExplainedField{Offset: -1}
-	for i, l := range leaves {
-		f := x.describeInput(l)
-		if f.Outcome = OutcomeUnused; i == at {
-			refused = f
-		}
-		x.Fields = append(x.Fields, f)
-	}
-	refused.Outcome, refused.Code = OutcomeRefused, x.code()
-	switch err := x.Err.(type) {
-	case *Refusal:
-		refused.Source, refused.Reason = err.Field, err.Reason.String()
-	case *UnusableReply:
-		refused.Reason = err.Reason
-	}
-	if at >= 0 {
-		x.Fields[at] = refused
+// decide says what became of a value.
+func (x *trace) decide(v value, o Outcome, reason string) {
+	if x == nil || v.kind == absent {
 		return
 	}
-	for slot, f := range x.plan.fields {
-		if refused.Source != "" && f.source == refused.Source { // the field is missing
-			missing := x.describe(leaf{plan: x.plan, entry: &entry{slot: slot}})
-			refused.Row, refused.About, refused.Role = missing.Row, missing.About, missing.Role
+	if at, ok := x.at[unsafe.StringData(v.raw)]; ok {
+		x.Fields[at].Outcome, x.Fields[at].Reason = o, reason
+	} else if o == OutcomePassed {
+		x.misfit = reason
+	}
+}
+
+// wrote ends the entry of a value, or adds that of a value from elsewhere. The path is from the top without a plan.
+func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after string) {
+	if x == nil {
+		return
+	}
+	first := unsafe.StringData(v.raw)
+	at, ok := x.at[first]
+	if delete(x.at, first); !ok {
+		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1}
+		if f != nil && f.class == Echoed && v.kind != absent {
+			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
+			one.Request = c.translation.request.fields[f.of].source
+		} else if v.kind != absent { // there is no room, or it is a list, whose items have entries
+			return
+		}
+		if at = len(x.Fields); !x.add(c, f, one) {
+			return
 		}
 	}
-	x.Fields = slices.Insert(x.Fields, 0, refused)
-}
-
-// code returns the code of the refusal, or "" for a reply.
-func (x *explainer) code() string {
-	if refusal, ok := x.Err.(*Refusal); ok {
-		return refusal.Code
+	one := &x.Fields[at]
+	if x.misfit = ""; p != nil {
+		path = joinPath(p.out.top, c.pathIn(path, true))
 	}
-	return ""
+	if one.Unknown {
+		path = quoteName(path)
+	}
+	switch one.Target, one.After = path, after; {
+	case one.Offset < 0 || one.Outcome == OutcomePassed:
+	case one.Before != after:
+		one.Outcome, one.Reason = OutcomeConverted, ""
+	case one.Source != path:
+		one.Outcome = OutcomeRenamed
+	default:
+		one.Outcome = OutcomeSame
+	}
 }
 
-// isCause reports whether the message was refused because of this leaf.
-func (x *explainer) isCause(l leaf) bool {
-	p := x.plan
+// end returns the explanation of a message that was translated, or refused.
+func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
+	x.Output, x.Err, x.Report = out, err, c.Report
+	c.Report, c.trace = Report{}, nil // the call is used again
+	fault, doc := checkJSON(x.src, p.table.depth), bytes.Trim(x.src, " \t\r\n")
+	one, only := ExplainedField{Unknown: true}, true
+	switch {
+	case fault != nil && err != nil:
+		one.Source, one.Offset = fault.field, fault.at
+		one.Unknown = p.message != Request || !c.translation.HasRequestField(fault.field)
+	case fault != nil && len(x.src) > 0: // of a callback
+		one.Before = string(x.src)
+	case fault == nil && doc[0] != '{':
+		one.Before, one.Offset = string(doc), bytes.IndexByte(x.src, doc[0])
+	default:
+		only = false
+	}
+	if only {
+		one.After, one.Outcome = one.Before, OutcomeSame
+		x.Fields = []ExplainedField{one}
+	}
+	if err != nil {
+		x.refuse(p, only)
+		return &x.Explanation
+	}
+	failed := p.message == Reply && !c.success
+	if p.message == Reply && p.from != p.to && (failed || !c.translation.operation.bare[p.to]) {
+		x.envelope(c, p)
+	}
+	for i := range x.Fields {
+		switch f := &x.Fields[i]; {
+		case f.After != "":
+		case failed:
+			f.Outcome, f.Reason = OutcomeOmitted, "a failure has only its code and text"
+		case f.Outcome == OutcomePassed: // a value in the place of an object
+			f.Outcome = OutcomeDropped
+		case f.Outcome == "":
+			f.Outcome, f.Reason = OutcomeOmitted, "the other envelope has no place for it"
+		}
+	}
+	return &x.Explanation
+}
+
+// envelope ends the entries of the envelope of a reply.
+func (x *trace) envelope(c *Call, p *plan) {
+	f, doc := p.toForm, gjson.ParseBytes(x.Output)
+	for i, path := range []string{f.flag, f.Code, f.Text, f.object, segments(f.Result)[0]} {
+		v, in := lookup(doc, path), value{}
+		if path == "" || v.kind == absent || i > 2 && v.kind == composite {
+			continue
+		}
+		if i <= 2 {
+			in = c.reply[p.flagSlot()+i]
+		}
+		x.wrote(c, nil, nil, path, in, v.raw)
+		if last := &x.Fields[len(x.Fields)-1]; last.Target == path && last.Offset < 0 {
+			last.Public = i < 2
+		}
+	}
+}
+
+// refuse ends the explanation of a message that was refused: because of its only entry, or of that of a value.
+func (x *trace) refuse(p *plan, only bool) {
+	one, of := ExplainedField{Offset: -1}, value{}
 	switch err := x.Err.(type) {
 	case *Refusal:
-		known := p.message == Request && x.call.translation.HasRequestField(err.Field) && err.Reason.Format != notAField
-		return err.Field == l.path && known == (l.entry != nil)
+		one.Source, one.Code, one.Reason, of = err.Field, err.Code, err.Reason.String(), err.of
 	case *UnusableReply:
-		if r := l.plan.field(l.entry); r != nil {
-			return err.Field == r.source
-		}
-		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == l.plan.codeSlot()
-		return l.node == nil || isCode && (l.kind != text || l.countsAsAbsent())
+		one.Reason, of = err.Reason, err.of
 	}
-	return false
+	if of.kind != absent {
+		one.Offset = offsetIn(x.src, of)
+	}
+	x.Fields = slices.DeleteFunc(x.Fields, func(f ExplainedField) bool { return f.Offset < 0 })
+	found := false
+	for i := range x.Fields {
+		f := &x.Fields[i]
+		f.Outcome, f.Reason, f.Target, f.After = OutcomeUnused, "", "", ""
+		if only || f.Offset == one.Offset {
+			f.Outcome, f.Reason, f.Code, f.Source = OutcomeRefused, one.Reason, one.Code, cmp.Or(one.Source, f.Source)
+			found = true
+		}
+	}
+	if found {
+		return
+	}
+	one.Outcome, one.Unknown = OutcomeRefused, one.Offset >= 0 && !p.paths[PathInTable(one.Source)]
+	for _, f := range p.fields {
+		if f.source != "" && f.source == one.Source { // the field is missing
+			one.Row, one.About, one.Role = &f.row.source, f.about, f.Role.name
+		}
+	}
+	x.Fields = slices.Insert(x.Fields, 0, one)
 }
 
-// notAField is the reason for a field without a row.
-const notAField = "is not a field of this operation"
+const emptyValue = "an empty value"

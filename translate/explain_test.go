@@ -48,3 +48,18 @@ func TestExplanationTellsNamesAndPathsApart(t *testing.T) {
 		equal(t, gocmp.Diff(row.want, strings.Join(got, ", ")), "", row.doc)
 	}
 }
+
+// A document that ends anywhere is explained: the console explains what is being typed.
+func TestUnfinishedDocumentsAreExplained(t *testing.T) {
+	t.Parallel()
+	doc := []byte(`{"apikey":"key-1","z":"x","bill":{"price":"20000","memo":[1]}}`)
+	for end := range doc {
+		for _, from := range forms {
+			for _, to := range forms {
+				explainRequest(t, shipped().Operation("bill.create").Translation(from, to), from, to, doc[:end])
+				explainReply(t, shipped().Operation("bill.create").Translation(to, from), from, to, nil, 200, doc[:end])
+				explainCallback(t, shipped().Callback(), from, to, doc[:end])
+			}
+		}
+	}
+}

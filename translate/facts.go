@@ -59,62 +59,47 @@ func (c *Call) Facts(shared bool) []Fact {
 		if r.Path[0] == "" || shared && r.onlyForm() >= 0 {
 			continue
 		}
-		v := c.reply[slot]
-		says := cmp.Or(r.shown, r.row)
-		f := Fact{Path: says.Path[0], Secret: r.secret, Exact: says.exact}
+		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
+		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v)
-		f.Role, f.Public = says.Role.name, (r.digits || r.Role.Public) && !f.Secret
-		f.NoValue, f.MaybeNoValue = r.noValue(v)
-		if f.Empty || p.noValue(r, v, c.reply) {
-			f.NoValue, f.MaybeNoValue = true, false
-		}
-		if v.kind != absent {
-			if r.each != nil {
-				f.JSON = c.listInFirstForm(p, slot, v)
-			} else {
-				f.JSON, f.Paired = r.first.inFirstForm(v)
-			}
-			f.Text = r.comparable(f.JSON)
-			if v.kind == composite {
-				f.Text = string(Canonical(nil, []byte(f.JSON)))
-			}
-			f.Means = r.meaning(v, p.from)
-		}
+		f.Public = (r.digits || r.Role.Public) && !f.Secret
+		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
+		scalar := v.kind != absent && v.kind != composite
+		other, _ := r.Values.find(p.from, otherOf(p.table.base(p.from)), v.text())
+		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || scalar && f.Paired && (other.text == "" || other.kind == null)
+		f.MaybeNoValue = !f.NoValue && scalar && v.text() == "0" && r.digits && !r.Role.Exact
+		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)
 		facts = append(facts, f)
 	}
 	return facts
 }
 
-// noValue reports whether a value means "no value", and whether it is a 0 that may mean it.
-func (f *mapping) noValue(v value) (certain, possible bool) {
-	if v.countsAsAbsent() || v.kind == composite {
-		return v.countsAsAbsent(), false
+// inFirstForm returns a copy of a value, as the first form writes it, and whether the row has a pair for it.
+func (c *Call) inFirstForm(p *plan, slot int, v value) (json string, paired bool) {
+	f, out, report := p.first.fields[slot], []byte(nil), c.Report
+	switch {
+	case v.kind == absent:
+	case f.each != nil:
+		out, _ = c.emitList(p.first, f, v, nil)
+	default:
+		out, _ = f.append(nil, v, true)
+		_, paired = f.Values.find(p.from, 0, v.text())
 	}
-	other, paired := f.Values.find(f.from, otherOf(f.base), v.text())
-	certain = paired && (other.text == "" || other.kind == null)
-	return certain, !certain && v.text() == "0" && f.digits && !f.Role.Exact
-}
-
-// inFirstForm returns a copy of a value, as the first form writes it, and whether the row has a pair for it. f goes to
-// the first form.
-func (f *mapping) inFirstForm(v value) (json string, paired bool) {
-	if f.hasPairs() && v.kind != composite {
-		_, paired = f.Values.find(f.from, otherOf(f.from), v.text())
-	}
-	if f.from == 0 && (f.rare || f.hasPairs() || f.pattern[0] != "" || f.isMoved()) || f.onlyPairs && !paired && !f.rare {
-		return strings.Clone(v.raw), paired // it would become a value of the other form
-	}
-	out, _ := f.append(nil, v, true)
-	return string(out), paired
+	c.Report = report
+	return string(out), paired && v.kind != composite
 }
 
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
-	text := valueOf(gjson.Parse(json)).text()
-	if r.isMoved() && isDecimal(text) && strings.Contains(text, ".") {
+	v := valueOf(gjson.Parse(json))
+	switch text := v.text(); {
+	case v.kind == composite:
+		return string(Canonical(nil, []byte(json)))
+	case r.isMoved() && isDecimal(text) && strings.Contains(text, "."):
 		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	default:
+		return text
 	}
-	return text
 }
 
 // ComparableValue returns a copy of [Call.Value] as a [Fact] has it.
@@ -124,30 +109,8 @@ func (c *Call) ComparableValue(role string) string {
 	}
 	p := c.translation.request
 	slot := p.roles[role]
-	json, _ := p.fields[slot].first.inFirstForm(c.request[slot])
+	json, _ := c.inFirstForm(p, slot, c.request[slot])
 	return p.fields[slot].comparable(json)
-}
-
-// listInFirstForm returns a copy of a list, translated to the first form.
-func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
-	if p.from == 0 {
-		return strings.Clone(v.raw)
-	}
-	report, passed := c.Report, c.passed
-	c.passed = nil // the same fields, whoever the client is
-	out, _ := c.emitList(p, p.fields[slot], p.fields[slot].first.each, v, nil)
-	c.Report, c.passed = report, passed
-	return string(out)
-}
-
-// ReplyPaths returns the paths that Facts of a reply of the operation can have.
-func (o *Operation) ReplyPaths() (paths []string) {
-	for _, r := range o.rows[Reply] {
-		if r.Path[0] != "" {
-			paths = append(paths, r.Path[0])
-		}
-	}
-	return paths
 }
 
 // Table returns the table of the operation.

@@ -85,23 +85,25 @@ func (o *Operation) Fields() (fields []Field) {
 				to = from
 			}
 			if o.paths[from] != "" {
-				fields = o.table.appendFields(fields, m, o.table.mappings(o.rows[m], from, to), from, to)
+				fields = append(fields, o.table.fieldsOf(m, o.rows[m], from, to)...)
 			}
 		}
 	}
 	return fields
 }
 
-func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, to int) []Field {
-	forms := t.forms
-	for _, r := range rows {
+// fieldsOf returns the rows of a message in a direction, each followed by those of its items.
+func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) {
+	for _, r := range t.mappings(rows, from, to) {
 		if r.class == "" {
 			continue
 		}
 		f := Field{
-			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(r.digitsTo), About: r.about, Exact: r.exact,
-			Otherwise: r.Otherwise,
+			Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.source, Target: r.target,
+			Class: r.class, Detail: r.detail(), About: r.about, Exact: r.exact, Otherwise: r.Otherwise,
+		}
+		if m == callbackMessage {
+			f.Message = string(Request)
 		}
 		if f.Otherwise == "drop" && r.digitsTo == text {
 			f.Otherwise = "pass"
@@ -113,38 +115,30 @@ func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, t
 			other, _ := r.Values.find(from, to, p.Values[from].text)
 			f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
 		}
-		if m == callbackMessage {
-			f.Message = string(Request)
-		}
 		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
 			f.Refused, f.Carried = r.lossCode, r.always.json
 		}
-		items := len(fields) + 1
-		fields = t.appendFields(append(fields, f), m, t.mappings(r.items, from, to), from, to)
-		for i := range fields[items:] {
-			item := &fields[items+i]
-			item.Source, item.Target = pathInList(r.source, item.Source), pathInList(r.target, item.Target)
+		fields = append(fields, f)
+		for _, item := range t.fieldsOf(m, r.items, from, to) {
+			for path, list := range map[*string]string{&item.Source: r.source, &item.Target: r.target} {
+				if *path != "" {
+					*path = itemPath(list+itself, *path)
+				}
+			}
+			fields = append(fields, item)
 		}
 	}
 	return fields
 }
 
-// pathInList returns the path of a field of an item in the list at a path.
-func pathInList(list, path string) string {
-	if path == "" {
-		return ""
-	}
-	return itemPath(list+itself, path)
-}
-
 // Fields returns every row in both directions, in the order of the table.
 func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
-// detail says how the value is translated, or why it is lossy. digits is how the target form writes numbers.
-func (r *mapping) detail(digits kind) (list Details) {
+// detail says how the value is translated, or why it is lossy.
+func (r *mapping) detail() (list Details) {
 	// The format must be a literal: a test of the console finds it in the source.
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
-	switch {
+	switch asNumber := r.digitsTo == number; {
 	case r.class == Defaulted:
 		say("%v", r.always.json)
 	case r.class == Echoed:
@@ -155,30 +149,29 @@ func (r *mapping) detail(digits kind) (list Details) {
 		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:
 		say("refused with %v", r.lossCode)
-	}
-	if r.class != Exact {
-		return list
-	}
-	switch {
+	case r.class != Exact:
 	case r.pattern[0] != "":
 		say("written as %v", r.pattern[r.to])
-	case r.isMoved() && digits == number:
+	case r.isMoved() && asNumber:
 		say("as a decimal number")
 	case r.isMoved():
 		say("as a decimal number in text")
 	case r.items != nil:
 		say("item by item")
-	case r.Empty.text != "" && digits == number:
+	case r.Empty.text != "" && asNumber:
 		say(`as a number, "" as %v`, r.Empty.text)
 	case r.Empty.text != "":
 		say(`as text, %v as ""`, r.Empty.text)
-	case r.digits && digits == number:
+	case r.digits && asNumber:
 		say("as a number")
 	case r.digits:
 		say("as text")
 	}
+	if r.class != Exact {
+		return list
+	}
 	if r.state >= 0 {
-		say(`0 and "" as %v while %v`, noValueOf(digits), strings.Join(r.NoValueWhile, " or "))
+		say(`0 and "" as %v while %v`, noValueOf(r.digitsTo), strings.Join(r.NoValueWhile, " or "))
 	}
 	if r.hasPairs() {
 		say("by value pairs")
@@ -186,13 +179,12 @@ func (r *mapping) detail(digits kind) (list Details) {
 	if places := r.Shift[r.to] - r.Shift[r.from]; places != 0 {
 		say("times 10^%v", places)
 	}
-	switch to, from := r.Absent[r.to], r.Absent[r.from]; {
-	case to.kind != absent:
+	if to := r.Absent[r.to]; to.kind != absent {
 		say("%v if it is missing", to.json)
-	case from.kind != absent:
+	} else if from := r.Absent[r.from]; from.kind != absent {
 		say("left out if it is %v", from.json)
 	}
-	if r.Otherwise == "drop" && digits == number {
+	if r.Otherwise == "drop" && r.digitsTo == number {
 		say("another word as null")
 	}
 	return list

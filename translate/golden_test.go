@@ -293,7 +293,6 @@ func runGolden(t *testing.T, file string) {
 				if of := tables[0].Forms(); slices.Contains(of[:], want.From) && slices.Contains(of[:], want.To) { // its list of fields
 					explainGolden(t, tables[0], g, want, isReply)
 				}
-				checkReported(t, tables[0], g, want, isReply)
 				if o := tables[0].Operation(cmp.Or(want.Operation, g.Operation)); o != nil && !isReply {
 					checkReadOnce(t, o, want.From, []byte(want.In))
 				}
@@ -373,30 +372,6 @@ func checkReadOnce(t *testing.T, o *translate.Operation, client translate.Form, 
 			equal(t, started.Value(role), read.Value(role), role, body)
 		}
 		fresh.Release()
-	}
-}
-
-// checkReported checks that the table names each path of a report: a metric has one series for each.
-func checkReported(t *testing.T, table *translate.Table, g *golden, p *pair, isReply bool) {
-	t.Helper()
-	name := cmp.Or(p.Operation, g.Operation)
-	var known translate.ReportPaths
-	switch o := table.Operation(name); {
-	case o == nil && p.From == p.To:
-		return
-	case o == nil:
-		known = table.Callback().ReportPaths(p.From, p.To)
-	case isReply:
-		_, known = o.Translation(p.To, p.From).ReportPaths()
-	default:
-		known, _ = o.Translation(p.From, p.To).ReportPaths()
-	}
-	for _, path := range p.Dropped {
-		has(t, "."+strings.Join(known.Dropped, ".")+".", "."+translate.PathInTable(path)+".", "dropped")
-	}
-	for _, path := range p.Mismatched {
-		path, _, _ = strings.Cut(path, " ")
-		has(t, "."+strings.Join(known.Mismatched, ".")+".", "."+translate.PathInTable(path)+".", "mismatched")
 	}
 }
 

@@ -1,7 +1,7 @@
 package translate
 
 import (
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -24,33 +24,23 @@ type step struct {
 	index int
 }
 
-// itemPlan makes the plan for an item of a list.
-func (t *Table) itemPlan(m Message, rows []*row, from, to int) *plan {
-	p, root := t.newPlan(m, rows, from, to)
-	p.root, p.item = root, true
-	p.placeObjects(root)
-	root.connect(p.out)
-	return p
-}
-
-// An item has no envelope: the slots of code and text hold what passed from the item into the output, as indexes of
-// c.passed, and the slot of the code an item that is no object, though it should be one.
-func (p *plan) beginSlot() int { return p.codeSlot() }
-func (p *plan) endSlot() int   { return p.textSlot() }
-
 // structure checks an object or an array in the place of a field, and another value in the place of an object. It reads
 // the items of a list.
 func (s *scanner) structure(n *node, e *entry, v value) value {
-	if f := s.plan.field(e); f != nil && f.each != nil && v.raw[0] == '[' {
-		s.list(f, &v)
+	f := s.plan.field(e)
+	if f != nil && f.each != nil && v.raw[0] == '[' && s.list(f, &v) {
 		return v
 	}
-	s.call.checkKind(s.plan, n, e, v)
+	s.call.trace.read(s.call, s.plan, n, e, "", v)
+	if v.ref == 0 {
+		s.call.checkKind(s.plan, n, e, v)
+	}
 	return v
 }
 
-// list reads the items of a list into a new list of the call. The array is valid: value has checked it.
-func (s *scanner) list(f *mapping, v *value) {
+// list reads the items of a list into a new list of the call, and reports whether there are any. The array is valid:
+// value has checked it.
+func (s *scanner) list(f *mapping, v *value) (some bool) {
 	c, p := s.call, f.each
 	c.within = append(c.within, step{list: f})
 	defer func() { c.within = c.within[:len(c.within)-1] }()
@@ -58,41 +48,28 @@ func (s *scanner) list(f *mapping, v *value) {
 	var list []value
 	for at := len(c.within) - 1; items.peek() != ']'; c.within[at].index++ {
 		if c.items++; c.items > maxItems {
-			c.tooMany(s.plan, f)
-			return
+			if c.overflow = true; s.plan.message == Request { // a reply is unusable, see readReply
+				keep(&c.rejected, f.malformed, c.at(""), *v, why(tooManyItems, maxItems))
+			}
+			return true
 		}
 		if items.doc[items.at] == ',' {
 			items.at++
 		}
-		list = append(list, make([]value, p.slots())...)
-		items.slots = list[len(list)-p.slots():]
-		items.item()
+		list = append(list, make([]value, p.size)...)
+		items.slots = list[len(list)-p.size:]
+		e := &entry{slot: p.root.slot, node: p.root}
+		if p.root.plain {
+			e = &p.root.names[0]
+		}
+		items.put(p.root, e)
 	}
 	c.lists = append(c.lists, list)
 	v.ref = uint32(len(c.lists))
+	return len(list) > 0
 }
 
-// item reads an item of a list.
-func (s *scanner) item() {
-	c, p := s.call, s.plan
-	begin := len(c.passed)
-	switch isObject := s.peek() == '{'; {
-	case isObject && !p.root.plain:
-		s.object(p.root)
-	case p.root.plain:
-		v, _ := s.value()
-		if s.slots[p.root.names[0].slot] = v; v.kind == composite {
-			c.checkKind(p, p.root, &p.root.names[0], v)
-		}
-	default:
-		v, _ := s.value()
-		s.slots[p.beginSlot()] = v
-		if p.message == Request && p.from != p.to {
-			keep(&c.refusal, p.table.invalid, c.at(""), why(wantObject, v.typeName()))
-		}
-	}
-	s.slots[p.beginSlot()].ref, s.slots[p.endSlot()].ref = uint32(begin), uint32(len(c.passed))
-}
+const tooManyItems = "the lists of the message have more than %v items"
 
 // ListMemory returns the bytes of memory that the items of the lists of the last messages take.
 func (c *Call) ListMemory() (bytes int64) {
@@ -108,111 +85,93 @@ func (c *Call) dropLists(n int) {
 	c.lists = c.lists[:n]
 }
 
-// tooMany refuses a message with more items than maxItems. A reply is unusable, see [Call.readReply].
-func (c *Call) tooMany(p *plan, f *mapping) {
-	c.overflow = true
-	if p.message == Request {
-		keep(&c.rejected, f.malformed, c.at(""), why(tooManyItems, maxItems))
-	}
-}
-
-const tooManyItems = "the lists of the message have more than %v items"
-
 // emitList appends a list. An item that does not fit passes unchanged in a reply, as other values do.
-func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (out []byte, _ *Refusal) {
+func (c *Call) emitList(p *plan, f *mapping, v value, dst []byte) (out []byte, refused *Refusal) {
 	if v.ref == 0 {
-		if dst = append(dst, v.raw...); v.kind != asIs && (v.kind != null || p.message != Request) {
-			return dst, c.misfit(p, f, v)
+		if v.kind != asIs && (v.kind != null || p.message != Request) {
+			refused = c.misfit(p, f, v)
 		}
-		return dst, nil
+		return append(dst, v.raw...), refused
 	}
 	dst = append(dst, '[')
-	refusal := c.eachItem(f, each, v, func(item []value) (refusal *Refusal) {
-		dst, refusal = c.emitItem(each, item, dst)
-		return refusal
+	refused = c.eachItem(f, v, func(item []value) (refused *Refusal) {
+		dst, refused = c.emitItem(f.each, item, dst)
+		return refused
 	})
-	return append(dst, ']'), refusal
+	return append(dst, ']'), refused
 }
 
 // eachItem calls do with the slots of each item of a list, until one is refused. A value that is no list has none.
-func (c *Call) eachItem(f *mapping, each *plan, v value, do func(item []value) *Refusal) (refusal *Refusal) {
+func (c *Call) eachItem(f *mapping, v value, do func(item []value) *Refusal) (refused *Refusal) {
 	if v.ref == 0 {
 		return nil
 	}
-	at := len(c.within)
+	at, size := len(c.within), f.each.size
 	c.within = append(c.within, step{list: f})
-	for list, size := c.lists[v.ref-1], each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
-		refusal = do(list[:size])
+	for list := c.lists[v.ref-1]; len(list) > 0 && refused == nil; list = list[size:] {
+		refused = do(list[:size])
 		c.within[at].index++
 	}
 	c.within = c.within[:at]
-	return refusal
+	return refused
 }
 
-func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal *Refusal) {
-	switch other := item[p.beginSlot()]; {
-	case other.kind != absent:
-		c.mismatch("", Mismatch{"an object", other.typeName()})
-		dst = append(comma(dst), other.raw...)
-	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
-		f := p.fields[p.out.names[0].slot]
-		if p.message == Request {
-			return dst, &Refusal{f.malformed, c.at(f.source), why("is missing")}
-		}
-		c.mismatch(f.report, Mismatch{})
-		dst = append(comma(dst), "null"...)
-	case p.out.plain:
-		dst, refusal = c.emit(p, p.out, dst, item)
-	default:
-		dst, refusal = c.emitAll(p, comma(dst), item)
+func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused *Refusal) {
+	switch other := item[p.root.slot]; {
+	case other.raw != "": // no object
+		c.trace.wrote(c, p, nil, "", other, other.raw)
+		return append(comma(dst), other.raw...), nil
+	case !p.out.plain:
+		return c.emitAll(p, comma(dst), item)
+	case item[0].kind != absent:
+		return c.emit(p, p.out, dst, item)
 	}
-	if p.message != Request {
-		c.reportDropped(p, item)
+	f := p.fields[0]
+	if p.message == Request {
+		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why("is missing")}
 	}
-	return dst, refusal
+	c.report(OutcomePassed, f.report, value{}, Mismatch{})
+	c.trace.wrote(c, p, f, f.target, value{}, "null")
+	return append(comma(dst), "null"...), nil // the items that follow must keep their places
 }
 
-// emitPassed appends what passes from the message, or from an item of a list, into an object of the output.
-func (c *Call) emitPassed(p *plan, n *node, dst []byte, slots []value) []byte {
-	passed := c.passed
-	if p.item {
-		passed = passed[slots[p.beginSlot()].ref:slots[p.endSlot()].ref]
+// A passing is a field without a row that passes into an object of the output.
+type passing struct{ name, key, value string } // key and value are raw JSON
+
+// pass adds a field to those that pass from an object, whose slot has the number of their list.
+func (c *Call) pass(object *value, one passing) {
+	if object.ref == 0 {
+		c.passed = append(c.passed, nil)
+		object.ref = uint32(len(c.passed))
 	}
-	for i := range passed {
-		if passed[i].into == n {
-			dst = append(append(append(comma(dst), passed[i].key...), ':'), passed[i].value...)
-		}
-	}
-	return dst
+	c.passed[object.ref-1] = append(c.passed[object.ref-1], one)
 }
 
-// hasField reports whether a path of the table is that of a field, of an object that holds fields, or of an item of a
-// list.
-func (p *plan) hasField(path string) bool {
-	return slices.ContainsFunc(p.fields, func(f *mapping) bool {
-		below, isItem := strings.CutPrefix(path, f.source+itself)
-		return f.source == path || strings.HasPrefix(f.source, path+".") ||
-			isItem && f.each != nil && (below == "" || below[0] == '.' && f.each.hasField(below[1:]))
-	})
+// PathInTable returns a path of a report as the table has it: with [] for the number of an item.
+func PathInTable(path string) string {
+	if strings.IndexByte(path, '[') < 0 {
+		return path // mostly
+	}
+	return itemNumber.ReplaceAllLiteralString(path, itself)
 }
+
+var itemNumber = regexp.MustCompile(`\[(?:0|[1-9][0-9]{0,4})\]`)
 
 // at returns the path of a field of the input in errors and reports: with the lists around it, as in parcels[3].weight.
-func (c *Call) at(path string) string {
-	return c.joinLists(path, func(f *mapping) string { return f.source })
-}
+func (c *Call) at(path string) string { return c.pathIn(path, false) }
 
-// atTarget is at for a field of the output.
-func (c *Call) atTarget(path string) string {
-	return c.joinLists(path, func(f *mapping) string { return f.target })
-}
-
-func (c *Call) joinLists(path string, list func(*mapping) string) string {
+// pathIn is at for a field of the input, or of the output.
+func (c *Call) pathIn(path string, output bool) string {
 	if len(c.within) == 0 {
 		return path
 	}
 	whole := ""
 	for _, s := range c.within {
-		whole = joinPath(whole, list(s.list)) + "[" + strconv.Itoa(s.index) + "]"
+		list := s.list.source
+		if output {
+			list = s.list.target
+		}
+		whole = joinPath(whole, list) + "[" + strconv.Itoa(s.index) + "]"
 	}
 	return itemPath(whole, path)
 }

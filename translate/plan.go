@@ -1,10 +1,14 @@
 package translate
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
-// A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input
-// once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the output from the
-// slots. Between equal forms only the slots are filled.
+// A plan translates one message of an operation, or an item of a list, from one form to another, in two steps. A
+// scanner reads the input once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends
+// the output from the slots. Between equal forms only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
@@ -13,14 +17,16 @@ type plan struct {
 	fromForm, toForm *form
 
 	fields  []*mapping // slot i holds the value of fields[i]
+	size    int        // the number of slots
 	root    *node      // the input
 	out     *node      // the result of the output
-	inner   int        // the number of objects in root
-	refers  []int      // of a reply: the slots that must equal the request, or repeat it
+	bare    bool       // of a reply in a form whose success has no envelope
+	checked []int      // the slots that look looks at; of a request, those that have one spelling
 	roles   map[string]int
-	spelled []int  // the slots whose role has one spelling
-	unknown string // what happens to a field without a row
-	item    bool   // of an item of a list
+	unknown string          // what happens to a field without a row
+	item    bool            // of an item of a list
+	first   *plan           // the same message, to the first form
+	paths   map[string]bool // of fields, of objects around them, and of items, with []
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -28,17 +34,14 @@ type plan struct {
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
 	*row
-	from, to, base int    // base is the form that from is like, or from
+	from, to       int
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
-	report         string // the path in reports: that of the source, or of the target for an echo
+	report         string // the path in reports: that of the source, or else of the target
 	convert        conversion
 	digitsTo       kind // how the form of the output writes numbers
 
-	// Of a reply: slots of the request, or -1.
-	echo   int // is echoed here
-	equal  int // a success must equal it
-	repeat int // is repeated here
+	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
 	plain     bool // text stays as it is
 	onlyPairs bool // a value without a pair does not fit
@@ -46,23 +49,20 @@ type mapping struct {
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
 	rare      bool // the row has absent, or null in a pair, or is a list
 
-	first *mapping // the same row, to the first form
-	state int      // slot of the row whose meaning NoValueWhile names, or -1
-	each  *plan    // of a list: translates an item; nil for a field that is no list
+	state int   // slot of the row whose meaning NoValueWhile names, or -1
+	each  *plan // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
-	// It must equal a secret. Upstreams leave secrets out, or mask them.
-	equalsSecret bool
 }
 
 // mappings returns rows of a message in one direction.
 func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, from: from, to: to, base: t.base(from), source: r.Path[from], target: r.Path[to], report: r.Path[from],
+			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
 			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
-			echo: -1, equal: -1, repeat: -1, state: -1,
+			of: -1, state: -1,
 		}
 		converts := r.pattern[0] != "" || r.isMoved()
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
@@ -83,9 +83,9 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		case f.source != "":
 			f.class = Lossy
 		case r.always.kind != absent:
-			f.class, f.report = Defaulted, f.target
+			f.class = Defaulted
 		case r.echoed != "":
-			f.class, f.report = Echoed, f.target
+			f.class = Echoed
 		}
 		list = append(list, f)
 	}
@@ -100,21 +100,10 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
-// misleading returns the field whose value would have another meaning in the other form, or nil.
-func (p *plan) misleading(slots []value) *mapping {
-	for slot, f := range p.fields {
-		if f.source != "" && f.target != "" && f.misleads(slots[slot]) {
-			return f
-		}
-	}
-	return nil
-}
-
-// The slots of the envelope follow those of the rows, then those of the objects of the input.
-func (p *plan) codeSlot() int { return len(p.fields) }
-func (p *plan) textSlot() int { return len(p.fields) + 1 }
-func (p *plan) flagSlot() int { return len(p.fields) + 2 }
-func (p *plan) slots() int    { return len(p.fields) + 3 + p.inner }
+// The slots of the envelope of a reply follow those of the rows, then those of the objects of the input.
+func (p *plan) flagSlot() int { return len(p.fields) }
+func (p *plan) codeSlot() int { return len(p.fields) + 1 }
+func (p *plan) textSlot() int { return len(p.fields) + 2 }
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -124,13 +113,14 @@ func (p *plan) field(e *entry) *mapping {
 	return p.fields[e.slot]
 }
 
-// placeObjects gives each object below n a slot, which shows that it was read.
-func (p *plan) placeObjects(n *node) {
+// place gives an object, and each one below it, a slot. It shows that the object was read, and has what passes from it.
+func (p *plan) place(n *node) {
+	n.slot = p.size
+	p.size++
 	for i := range n.names {
 		if e := &n.names[i]; e.node != nil {
-			e.slot = p.slots()
-			p.inner++
-			p.placeObjects(e.node)
+			p.place(e.node)
+			e.slot = e.node.slot
 		}
 	}
 }
@@ -138,10 +128,12 @@ func (p *plan) placeObjects(n *node) {
 // A node is an object of the input or of the output, with the names that the table has for its members.
 type node struct {
 	path  string // in refusals and reports
+	top   string // the path of the result that path begins in
 	names []entry
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
-	out   *node          // the object of the output that fields without a row pass into; nil for none
+	slot  int            // of the output: that of the object of the input whose fields without a row pass into it, or -1
+	out   *node          // of the input: that object; nil for none
 	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
 
@@ -157,29 +149,25 @@ func keyOf(name string) string { return `"` + name + `":` }
 // name returns the name of the member. The entry of a plain item has none.
 func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
 
-// pathOf returns the path of an entry.
+// pathOf returns the path of an entry. That of an item has no name.
 func (n *node) pathOf(e *entry) string {
-	if n.plain {
+	if e.key == "" {
 		return n.path
 	}
 	return joinPath(n.path, e.name())
 }
 
-func newNode(path string, m Message) *node {
-	n := &node{path: path, index: map[string]int{}}
+// newNode returns the object at a path below a result.
+func newNode(top, path string, m Message) *node {
+	n := &node{top: top, path: path, index: map[string]int{}, slot: -1}
 	if m == Request {
 		n.fold = map[string]int{}
 	}
 	return n
 }
 
-// find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the
-// table.
+// find returns the entry with a name, or nil, and sets next to the one behind it.
 func (n *node) find(name string, next *int) *entry {
-	if *next < len(n.names) && n.names[*next].name() == name {
-		*next++
-		return &n.names[*next-1]
-	}
 	i, ok := n.index[name]
 	if !ok {
 		return nil
@@ -196,129 +184,130 @@ func (n *node) add(e entry) {
 	n.names = append(n.names, e)
 }
 
-// addField adds a field at a path, and the objects around it.
-func (p *plan) addField(n *node, path string, slot int) {
-	if path == "" {
-		return
-	}
-	if path == itself {
-		n.plain, n.names = true, append(n.names, entry{slot: slot})
-		return
-	}
-	names := segments(path)
-	last := len(names) - 1
-	for _, name := range names[:last] {
-		if _, ok := n.index[name]; !ok {
-			n.add(entry{key: keyOf(name), node: newNode(joinPath(n.path, name), p.message)})
+// addField adds an entry at a path, and the objects around it, unless a field has the name of one, in the other form of
+// a callback.
+func (p *plan) addField(n *node, path string, e entry) {
+	name, rest, deeper := strings.Cut(path, ".")
+	_, known := n.index[name]
+	switch {
+	case path == "":
+	case path == itself:
+		n.plain, n.names = true, append(n.names, e)
+	case !deeper && !known:
+		e.key = keyOf(name)
+		n.add(e)
+	case deeper && !known:
+		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
+		fallthrough
+	case deeper:
+		if inner := n.names[n.index[name]].node; inner != nil {
+			p.addField(inner, rest, e)
 		}
-		if n = n.names[n.index[name]].node; n == nil {
-			return // a field of this name, in the other form of a callback
-		}
-	}
-	if _, ok := n.index[names[last]]; !ok {
-		n.add(entry{key: keyOf(names[last]), slot: slot})
 	}
 }
 
 // compile makes the translations of the operation.
 func (o *Operation) compile() {
-	o.translations = make([][]*Translation, len(o.paths))
 	for client := range o.paths {
-		o.translations[client] = make([]*Translation, len(o.paths))
-		for upstream := range o.paths {
+		list := make([]*Translation, len(o.paths))
+		for upstream := range list {
 			if o.paths[client] != "" && o.paths[upstream] != "" {
-				o.translations[client][upstream] = newTranslation(o, client, upstream)
+				list[upstream] = newTranslation(o, client, upstream)
 			}
 		}
+		o.translations = append(o.translations, list)
 	}
 }
 
 // plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
-	t := o.table
 	rows := o.rows[m]
 	if o.list && m != Request {
 		rows = nil
 	}
-	p, result := t.newPlan(m, rows, from, to)
-	p.root = p.envelope(from, result)
-	if p.placeObjects(p.root); m == Reply && t.forms[from].Result == "" {
-		result = p.root
-	}
-	if to := t.forms[to]; m == Reply && to.Result == "" {
-		for _, name := range to.names() {
-			p.out.index[name] = -1
-		}
-	}
-	result.connect(p.out)
+	p := o.table.message(m, rows, from, to, o.table.unknown[m])
+	p.bare = m == Reply && o.bare[from]
 	return p
 }
 
-// newPlan makes a plan with the fields of rows. result is the object that has them in the input.
-func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
-	p = &plan{
-		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
-		roles: map[string]int{}, unknown: t.unknown[m],
-	}
-	p.fields = t.mappings(rows, from, to)
-	result, p.out = newNode("", m), newNode("", m)
-	toFirst := p.fields
-	if to != 0 {
-		toFirst = t.mappings(rows, from, 0)
-	}
-	for slot, f := range p.fields {
-		f.first = toFirst[slot]
-		p.addField(result, f.source, slot)
-		p.addField(p.out, f.target, slot)
-		if f.Role != noRole && f.source != "" {
-			p.roles[f.Role.name] = slot
-			if f.Role.Same == "must" {
-				p.spelled = append(p.spelled, slot)
-			}
-		}
-		if f.items != nil {
-			f.each = t.itemPlan(m, f.items, from, to)
-			if to != 0 {
-				f.first.each = t.itemPlan(m, f.items, from, 0)
-			}
-		}
-	}
-	return p, result
+// message makes the plan for a message, also to the first form.
+func (t *Table) message(m Message, rows []*row, from, to int, unknown string) *plan {
+	p := t.plan(m, rows, from, to, unknown, false)
+	p.first = t.plan(m, rows, from, 0, "drop", false)
+	return p
 }
 
-// envelope returns the whole message in a form. Paths of the table start at the result.
-func (p *plan) envelope(form int, result *node) *node {
-	if p.message != Reply {
-		return result
+// plan makes a plan with the fields of rows.
+func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+	p := &plan{
+		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
+		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
+		unknown: unknown, item: item,
 	}
-	f, root := p.table.forms[form], newNode("", p.message)
-	p.addField(root, f.flag, p.flagSlot())
-	p.addField(root, f.Code, p.codeSlot())
-	p.addField(root, f.Text, p.textSlot())
-	if f.Result != "" {
-		at, names := root, segments(f.Result)
-		for _, name := range names[:len(names)-1] {
-			inner := newNode(joinPath(at.path, name), p.message)
-			at.add(entry{key: keyOf(name), node: inner})
-			at = inner
+	var tops [2]string
+	if m == Reply {
+		tops = [2]string{p.fromForm.Result, p.toForm.Result}
+	}
+	result := newNode(tops[0], "", m)
+	p.root, p.out = result, newNode(tops[1], "", m)
+	for slot, f := range p.fields {
+		p.addField(result, f.source, entry{slot: slot})
+		p.addField(p.out, f.target, entry{slot: slot})
+		if f.Role != noRole && f.source != "" {
+			p.roles[f.Role.name] = slot
 		}
-		at.add(entry{key: keyOf(names[len(names)-1]), node: result})
-		return root
+		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
+			p.checked = append(p.checked, slot)
+		}
+		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {
+			p.paths[path] = true
+		}
+		if f.items != nil {
+			f.each = t.plan(m, f.items, from, to, unknown, true)
+			p.paths[f.source+itself] = true
+			for path := range f.each.paths {
+				p.paths[itemPath(f.source+itself, path)] = true
+			}
+		}
 	}
-	for _, e := range result.names {
-		root.add(e)
+	if m == Reply && !item {
+		p.size += 3
+		if p.root = p.envelope(result); p.fromForm.Result == "" {
+			result = p.root
+		}
+	}
+	if p.place(p.root); unknown == "pass" {
+		result.connect(p.out)
+	}
+	return p
+}
+
+// envelope returns the whole reply around its result.
+func (p *plan) envelope(result *node) *node {
+	f, root := p.fromForm, newNode("", "", p.message)
+	for i, path := range []string{f.flag, f.Code, f.Text} {
+		p.addField(root, path, entry{slot: p.flagSlot() + i})
+	}
+	p.addField(root, f.Result, entry{node: result})
+	if f.Result == "" {
+		for _, e := range result.names {
+			root.add(e)
+		}
+	}
+	if p.toForm.Result == "" {
+		for _, name := range p.toForm.names() {
+			p.out.index[name] = -1
+		}
 	}
 	return root
 }
 
-// connect sets the output of each object of the input to the object with the same path.
+// connect sets the output of each object of the input to the object with the same path, and back.
 func (n *node) connect(out *node) {
-	if out.plain { // it has no room for a field without a row
+	if out.plain || n.plain { // it has no room for a field without a row
 		return
 	}
-	if n.out = out; n.plain {
-		return
-	}
+	n.out, out.slot = out, n.slot
 	for _, e := range n.names {
 		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
 			e.node.connect(out.names[i].node)

@@ -5,11 +5,13 @@ type Refusal struct {
 	Code   string // a code of the catalogue
 	Field  string // path in the client's form; "" for the whole document
 	Reason Detail // never has the value of a field; it can have names of the client
+
+	of value // that is refused; an explanation finds it by its place, and nothing prints it
 }
 
 // refusal returns a refusal with the code for all that has no code of its own.
 func (t *Table) refusal(field string, reason Detail) *Refusal {
-	return &Refusal{t.invalid, field, reason}
+	return &Refusal{Code: t.invalid, Field: field, Reason: reason}
 }
 
 func (r *Refusal) Error() string {
@@ -24,6 +26,8 @@ func (r *Refusal) Error() string {
 type UnusableReply struct {
 	Reason string
 	Field  string // of a success that belongs to another call: the path of the field that differs from the request
+
+	of value // that makes the reply unusable
 }
 
 func (u *UnusableReply) Error() string { return "unusable reply: " + u.Reason }
@@ -65,16 +69,28 @@ func (m Mismatch) String() string {
 	return wrongType(m.Want, m.Got)
 }
 
-func (c *Call) mismatch(path string, m Mismatch) {
-	if r := &c.Report; len(c.within) == 0 || len(r.Mismatched) < maxReported {
-		r.Mismatched, r.Mismatches = append(r.Mismatched, c.at(path)), append(r.Mismatches, m)
+// report reports what became of a field, and explains it if the message is explained.
+func (c *Call) report(o Outcome, path string, v value, wrong Mismatch) {
+	r := &c.Report
+	list, output := &r.Dropped, false
+	switch o {
+	case OutcomePassed:
+		list = &r.Mismatched
+	case OutcomeDefaulted:
+		list, output = &r.Defaulted, true
+	case OutcomeEchoed:
+		list, output = &r.Echoed, true
 	}
-}
-
-// defaulted adds a path of the output to the report.
-func (c *Call) defaulted(path string) {
-	if len(c.within) == 0 || len(c.Report.Defaulted) < maxReported {
-		c.Report.Defaulted = append(c.Report.Defaulted, c.atTarget(path))
+	if len(c.within) == 0 || len(*list) < maxReported {
+		if *list = append(*list, c.pathIn(path, output)); o == OutcomePassed {
+			r.Mismatches = append(r.Mismatches, wrong)
+		}
+	}
+	if reason := "the other form has no place for it"; c.trace != nil {
+		if o == OutcomePassed {
+			reason = wrong.String()
+		}
+		c.trace.decide(v, o, reason)
 	}
 }
 
@@ -82,17 +98,10 @@ func (c *Call) defaulted(path string) {
 const maxUnknownNames = 16
 
 func (r *Report) reset() {
-	r.Dropped, r.Defaulted, r.Echoed, r.Mismatched = r.Dropped[:0], r.Defaulted[:0], r.Echoed[:0], r.Mismatched[:0]
-	r.Mismatches = r.Mismatches[:0]
 	clear(r.UnknownNames) // so that the strings can be freed
-	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
-}
-
-func (c *Call) unknown(parent, name string) {
-	r := &c.Report
-	r.Unknown++
-	if len(r.UnknownNames) < maxUnknownNames {
-		r.UnknownNames = append(r.UnknownNames, c.at(quoteName(joinPath(parent, name))))
+	*r = Report{
+		Dropped: r.Dropped[:0], Defaulted: r.Defaulted[:0], Echoed: r.Echoed[:0], Mismatched: r.Mismatched[:0],
+		Mismatches: r.Mismatches[:0], UnknownNames: r.UnknownNames[:0],
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 // a boolean. It returns "" if the field is missing, null, an object or an array. The result is valid until Release,
 // and only as long as the bytes of the request are not modified.
 func (c *Call) Value(role string) string {
-	return valueAt(c.translation.request, role, c.request)
+	return c.translation.request.valueOf(role, c.request)
 }
 
 // ReplyValue is Value for the last reply. If the values of the field have a meaning, it returns "" for a value that
 // is not text.
 func (c *Call) ReplyValue(role string) string {
-	return valueAt(c.translation.reply, role, c.reply)
+	return c.translation.reply.valueOf(role, c.reply)
 }
 
 // ReplyWord is ReplyValue as the client's form writes it.
@@ -26,28 +26,30 @@ func (c *Call) ReplyWord(role string) string {
 	if word == "" || p.from == p.to {
 		return word
 	}
-	slot := p.roles[role]
-	out, _ := p.fields[slot].append(nil, c.reply[slot], true)
+	f, v := p.find(role, c.reply)
+	out, _ := f.append(nil, v, true)
 	return valueOf(gjson.ParseBytes(out)).text()
 }
 
 // ReplyMeaning returns what the value of the field with a role means in the last reply, or "" if it has no meaning.
 func (c *Call) ReplyMeaning(role string) string {
-	p := c.translation.reply
-	slot, ok := p.roles[role]
-	if !ok {
-		return ""
-	}
-	return p.fields[slot].meaning(c.reply[slot], p.from)
+	f, v := c.translation.reply.find(role, c.reply)
+	return f.meaning(v, c.translation.reply.from)
 }
 
-func valueAt(p *plan, role string, slots []value) string {
-	slot, ok := p.roles[role]
-	if !ok {
-		return ""
+// find returns the field with a role and its value. Without one the field has no row.
+func (p *plan) find(role string, slots []value) (*mapping, value) {
+	if slot, ok := p.roles[role]; ok {
+		return p.fields[slot], slots[slot]
 	}
-	v := slots[slot]
-	if v.countsAsAbsent() || v.kind == composite || v.kind != text && p.fields[slot].Means != nil {
+	return noField, value{}
+}
+
+var noField = &mapping{row: &row{}}
+
+func (p *plan) valueOf(role string, slots []value) string {
+	f, v := p.find(role, slots)
+	if v.countsAsAbsent() || v.kind == composite || v.kind != text && f.Means != nil {
 		return ""
 	}
 	return v.text()
@@ -56,17 +58,11 @@ func valueAt(p *plan, role string, slots []value) string {
 // StringValue returns the string in the request's field with a role, and the path of the field. ok is false if the
 // field is missing, null, empty or not a string.
 func (c *Call) StringValue(role string) (content, path string, ok bool) {
-	slot, ok := c.stringSlot(role)
-	if !ok {
+	f, v := c.translation.request.find(role, c.request)
+	if v.kind != text || v.countsAsAbsent() {
 		return "", "", false
 	}
-	p := c.translation.request
-	return c.request[slot].text(), p.fields[slot].source, true
-}
-
-func (c *Call) stringSlot(role string) (slot int, ok bool) {
-	slot, ok = c.translation.request.roles[role]
-	return slot, ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
+	return v.text(), f.source, true
 }
 
 // Replace appends the translated request to dst, with content in place of the string in the field with a role. If the
@@ -77,16 +73,16 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		return dst
 	}
 	p, same := c.translation.request, c.translation.SameForm()
-	slot, ok := c.stringSlot(role)
+	slot, ok := p.roles[role]
+	ok = ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
 	switch {
-	case !ok && same:
+	case same && !ok:
 		return append(dst, c.body...)
-	case ok && same:
+	case same:
 		begin := offsetIn(c.body, c.request[slot])
 		dst = appendString(append(dst, c.body[:begin]...), content)
 		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
-	}
-	if ok {
+	case ok:
 		sent := c.request[slot].raw
 		c.request[slot].raw = string(appendString(nil, content))
 		defer func() { c.request[slot].raw = sent }()

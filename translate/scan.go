@@ -48,6 +48,7 @@ func (c *Call) scan(p *plan, doc []byte, slots []value) (isObject bool, _ *fault
 // reset removes what was read into the slots.
 func (c *Call) reset(slots []value) {
 	c.items, c.overflow = 0, false
+	c.trace.reset()
 	c.Report.reset()
 	clear(slots)
 	clear(c.passed)
@@ -108,6 +109,11 @@ func (s *scanner) member(n *node, next *int, outer int) bool {
 	if s.slots[e.slot].kind != absent {
 		return false // the name appears twice
 	}
+	return s.put(n, e)
+}
+
+// put reads the value of an entry into its slot.
+func (s *scanner) put(n *node, e *entry) bool {
 	if s.peek() == '{' && e.node != nil {
 		s.slots[e.slot].kind = composite
 		return s.object(e.node)
@@ -115,6 +121,8 @@ func (s *scanner) member(n *node, next *int, outer int) bool {
 	v, ok := s.value()
 	if ok && (v.kind == composite || e.node != nil) {
 		v = s.structure(n, e, v)
+	} else if ok && s.call.trace != nil {
+		s.call.trace.read(s.call, s.plan, n, e, "", v)
 	}
 	s.slots[e.slot] = v
 	return ok
@@ -154,10 +162,14 @@ func (s *scanner) unknownMember(n *node, key, name string, outer int) bool {
 		s.unknowns++
 	}
 	v, ok := s.value()
-	if ok && !s.call.rejectLike(s.plan, n, name) {
-		s.call.handleUnknown(s.plan, n, name, key, v.raw)
+	if !ok {
+		return false
 	}
-	return ok
+	s.call.trace.read(s.call, s.plan, n, nil, name, v)
+	if !s.call.rejectLike(s.plan, n, name, v) {
+		s.call.handleUnknown(s.plan, n, name, key, v, s.slots)
+	}
+	return true
 }
 
 // value reads a value that the table does not look into.

@@ -48,7 +48,7 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 	case m == Reply:
 		s := t.reply.schema(t.reply.root, false)
 		if o.list {
-			p, result := o.table.itemPlan(Reply, o.rows[Reply], from, from), o.table.forms[from].Result
+			p, result := o.table.plan(Reply, o.rows[Reply], from, from, "drop", true), o.table.forms[from].Result
 			items := p.schema(p.root, false)
 			s.Properties[result] = &Schema{Type: "array", Items: items}
 			s.Example, _ = sjson.SetRawBytes(s.Example, result+".0", items.Example)
@@ -150,7 +150,7 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 	}
 	f := p.fields[e.slot]
 	s := p.fieldSchema(f)
-	s.required = f.Required || bare && (f.Means != nil || f.must && !f.equalsSecret)
+	s.required = f.Required || bare && (f.Means != nil || f.must && !f.Role.Secret)
 	return s
 }
 

@@ -9,32 +9,34 @@ import (
 // checkKind checks an object or an array in the place of a field, and another value in the place of an object. The
 // gateway needs the roles of a refused request, so the rest is read also after a refusal.
 func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
-	switch {
-	case e.node == nil:
-		list := e.slot < len(p.fields) && p.fields[e.slot].list && v.raw[0] == '[' // of one form, or as a whole
-		if p.message == Request && !list {
-			// Between equal forms the upstream decides, unless the row has a role.
-			r, reason := p.fields[e.slot], why(wantSingle, v.typeName())
-			if r.each != nil || r.list {
-				reason = why(wantList, v.typeName())
-			}
-			if r.Role != noRole {
-				keep(&c.rejected, r.malformed, c.at(n.pathOf(e)), reason)
-			} else if p.from != p.to {
-				keep(&c.refusal, r.malformed, c.at(n.pathOf(e)), reason)
-			}
+	switch path := n.pathOf(e); {
+	case e.node == nil && p.message == Request:
+		f, as, reason := p.fields[e.slot], &c.refusal, why(wantSingle, v.typeName())
+		if f.each != nil || f.list {
+			reason = why(wantList, v.typeName())
 		}
-	case p.from == p.to:
+		switch {
+		case f.list && v.raw[0] == '[': // of one form, or as a whole
+			return
+		case f.Role != noRole:
+			as = &c.rejected
+		case p.from == p.to: // the upstream decides
+			return
+		}
+		keep(as, f.malformed, c.at(path), v, reason)
+	case e.node == nil, p.from == p.to:
 	case p.message == Request:
-		keep(&c.refusal, p.table.invalid, c.at(e.node.path), why(wantObject, v.typeName()))
-	case v.kind != null:
-		c.mismatch(n.pathOf(e), Mismatch{"an object", v.typeName()})
+		keep(&c.refusal, p.table.invalid, c.at(path), v, why(wantObject, v.typeName()))
+	case v.kind == null && n != e.node:
+		c.trace.decide(v, OutcomeOmitted, emptyValue)
+	default:
+		c.report(OutcomePassed, path, v, Mismatch{"an object", v.typeName()})
 	}
 }
 
 // rejectLike refuses a field without a row whose name differs from that of a row in case only, and reports whether it
 // is one. A backend that ignores case could take its value for the one that was checked here.
-func (c *Call) rejectLike(p *plan, n *node, name string) bool {
+func (c *Call) rejectLike(p *plan, n *node, name string, v value) bool {
 	if n.fold == nil {
 		return false
 	}
@@ -47,9 +49,12 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.fields[known.slot].malformed
 	}
-	keep(&c.rejected, code, c.at(quoteName(joinPath(n.path, name))), why("differs from %v in case only", known.name()))
+	keep(&c.rejected, code, c.nameIn(n, name), v, why("differs from %v in case only", known.name()))
 	return true
 }
+
+// nameIn returns the path of a field without a row.
+func (c *Call) nameIn(n *node, name string) string { return c.at(quoteName(joinPath(n.path, name))) }
 
 // fold returns the same text for names that differ in case only, by the simple case folding of Unicode.
 func fold(name string) string { return string(appendFold(nil, name)) }
@@ -67,33 +72,35 @@ func appendFold(dst []byte, name string) []byte {
 
 // keep keeps the first refusal: in c.rejected of a request that no translation takes, in c.refusal of one that this
 // translation cannot carry.
-func keep(refusal **Refusal, code, field string, reason Detail) {
+func keep(refusal **Refusal, code, field string, of value, reason Detail) {
 	if *refusal == nil {
-		*refusal = &Refusal{code, strings.Clone(field), reason}
+		*refusal = &Refusal{code, strings.Clone(field), reason, of}
 	}
 }
 
 // handleUnknown drops, passes or refuses a field without a row, as the table says in unknown.
-func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
+func (c *Call) handleUnknown(p *plan, n *node, name, key string, v value, slots []value) {
 	if p.from == p.to {
 		return
 	}
-	switch p.unknown {
-	case "refuse":
-		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), why(notAField))
-	case "pass":
-		if n.out == nil {
-			break
-		}
-		if _, taken := n.out.index[name]; !taken {
-			c.passed = append(c.passed, passedField{n.out, key, raw})
-			return
-		}
-		if p.message == Request {
-			reason := why("cannot pass: %v has another field of this name", p.toForm.name)
-			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
-			return
-		}
+	out, taken := n.out, false
+	if out != nil {
+		_, taken = out.index[name]
 	}
-	c.unknown(n.path, name)
+	switch {
+	case out != nil && !taken:
+		c.pass(&slots[n.slot], passing{name, key, v.raw})
+		return
+	case taken && p.message == Request:
+		keep(&c.refusal, p.table.invalid, c.nameIn(n, name), v,
+			why("cannot pass: %v has another field of this name", p.toForm.name))
+		return
+	case p.unknown == "refuse":
+		keep(&c.refusal, p.table.invalid, c.nameIn(n, name), v, why("is not a field of this operation"))
+	}
+	r := &c.Report
+	if r.Unknown++; len(r.UnknownNames) < maxUnknownNames {
+		r.UnknownNames = append(r.UnknownNames, c.nameIn(n, name))
+	}
+	c.trace.decide(v, OutcomeDropped, "is not a field of this operation")
 }

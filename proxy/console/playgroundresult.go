@@ -111,9 +111,9 @@ func newPlaygroundRefusal(doc []byte, f translate.ExplainedField) *playgroundRef
 	if f.Offset < 0 {
 		return refused
 	}
-	refused.Line, refused.Column = translate.Position(doc, f.Offset)
 	begin := bytes.LastIndexByte(doc[:f.Offset], '\n') + 1
 	before, behind := []rune(string(doc[begin:f.Offset])), doc[f.Offset:]
+	refused.Line, refused.Column = 1+bytes.Count(doc[:begin], []byte{'\n'}), 1+len(before)
 	if end := bytes.IndexByte(behind, '\n'); end >= 0 {
 		behind = behind[:end]
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -93,16 +94,13 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	if c == nil {
 		return
 	}
-	for _, from := range t.BackendForms() { // a callback may be in the form that is not the upstream's
-		for _, to := range t.Forms() {
-			counted := c.ReportPaths(from, to)
-			for _, field := range append(counted.Dropped, "unknown") {
-				m.fields.WithLabelValues(upstream, "dropped", field)
-			}
-			for _, field := range counted.Mismatched {
-				m.fields.WithLabelValues(upstream, "mismatched", field)
-			}
+	m.fields.WithLabelValues(upstream, "dropped", "unknown")
+	for _, f := range c.Fields() {
+		what := "mismatched"
+		if f.Class == translate.Lossy {
+			what = "dropped"
 		}
+		m.fields.WithLabelValues(upstream, what, cmp.Or(f.Source, f.Target))
 	}
 }
 
