@@ -91,7 +91,7 @@ func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
 	db, err := sql.Open("sqlite", "file:"+file)
 	must(t, err)
 	defer db.Close()
-	changed := parse(t, overlaid(t, "operations: {bill.read: {reply: {apprNum: {optional: true}}}}"))
+	changed := parse(t, overlaid(t, "operations: {bill.read: {reply: {apprNum: {required: false}}}}"))
 	for _, key := range []string{"k", "else"} {
 		d.compares(key, 1, evidence.Differs, evidence.Difference{Path: "apprNum", Kind: evidence.InExact, First: "1", Second: "2"})
 		d.ends(key, "bill.create", evidence.New, 10, fine)
