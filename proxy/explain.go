@@ -16,9 +16,8 @@ import (
 
 // probeReply is an upstream's reply to a read of a bill, in the caller's form.
 type probeReply struct {
-	status int    // for the caller, see translate.Call.Status
-	code   string // in the form of the catalogue
-	body   []byte // not masked (failures.mask_hosts)
+	rollout.Answer // of a bill that was not found; not masked (failures.mask_hosts)
+
 	state  string // of a bill that was found
 	means  string // what the state means by the table
 	amount string // of a bill that was found
@@ -144,7 +143,7 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, status: call.Status(), code: code, body: translated}
+	return found, probeReply{answer: answer, Answer: rollout.Answer{Status: call.Status(), Code: code, Body: translated}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has

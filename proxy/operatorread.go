@@ -88,7 +88,7 @@ func (g *Gateway) ReadBill(
 	}
 	p.callback = s.config.Callbacks != nil
 	found, reply := s.readBill(ctx, p, upstream)
-	result.Result, result.Code = rollout.ResultTexts[found], reply.code
+	result.Result, result.Code = rollout.ResultTexts[found], reply.Code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	result.Shows, result.Callback = reply.shows, reply.callback
 	if g.current.Load() == s { // else the comparison would count for another table

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"billbridge/config"
@@ -48,7 +47,6 @@ func (x *exchange) decide() (probed outcome, err error) {
 			x.in.call.Address, _ = x.gateway.relay.Row(asked)
 		}
 	}
-	var replies sync.Map // to probes, by upstream: a probe may end after the exchange
 	ctx := x.r.Context()
 	if x.in.call.Writes {
 		// A create that is recorded but not completed would bind its bill to the backend for good.
@@ -59,27 +57,25 @@ func (x *exchange) decide() (probed outcome, err error) {
 	defer cancel()
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
 	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(identity)
-	probe := func(ctx context.Context, name string) rollout.ProbeResult {
+	probe := func(ctx context.Context, name string) (rollout.ProbeResult, rollout.Answer) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		if sendCtx != nil { // after its end a result has no use
 			defer context.AfterFunc(sendCtx, cancel)()
 		}
 		result, reply := s.readBill(ctx, p, name)
-		replies.Store(name, reply)
-		return result
+		return result, reply.Answer
 	}
 	route, err := x.gateway.rollout.Route(ctx, x.in.call, probe)
 	switch {
 	case err != nil:
 		return probed, cmp.Or(x.tooLate(), err)
 	case route.Answered:
-		shown, _ := replies.Load(route.Upstream)
-		reply, _ := shown.(probeReply)
+		answer := route.Answer
 		if x.state.config.Failures.MaskHosts { // not in the probe: most replies are not passed on
-			reply.body = maskHosts(reply.body, x.state.config.Table.TextName(x.client))
+			answer.Body = maskHosts(answer.Body, x.state.config.Table.TextName(x.client))
 		}
-		return outcome{status: reply.status, body: reply.body, code: reply.code}, nil
+		return outcome{status: answer.Status, body: answer.Body, code: answer.Code}, nil
 	}
 	x.to, x.sent.address = routed{x.route.targets[route.Upstream], route}, route.Address
 	if x.to.target == nil { // a reload has changed the backends of the rollout since newExchange

@@ -33,7 +33,7 @@ func (d *testOperator) percent(percent int) operate.Change {
 func (d *testOperator) makes(bill string, outcome ledger.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Bill: bill}
-	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
+	route, err := d.Router.Route(d.t.Context(), call, probes(func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
 	must(d.t, err)
 	must(d.t, d.Router.Ended(d.t.Context(), route, rollout.Ending{Outcome: outcome}))
 	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == ledger.Succeeded], Succeeded: outcome == ledger.Succeeded})

@@ -58,7 +58,7 @@ func TestGauges(t *testing.T) {
 	}
 	for _, creates := range []bool{true, false} {
 		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
-		works(t)(r.Route(ctx, call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
+		works(t)(r.Route(ctx, call, probes(func(context.Context, string) rollout.ProbeResult { return rollout.Absent })))
 	}
 	families, err := registry.Gather()
 	must(t, err)

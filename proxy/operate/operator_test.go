@@ -202,10 +202,10 @@ func (d *testOperator) creates(key string) (rollout.Route, string) {
 	asked := ""
 	route, err := d.Router.Route(d.t.Context(), rollout.Call{
 		Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
-	}, func(_ context.Context, upstream string) rollout.ProbeResult {
+	}, probes(func(_ context.Context, upstream string) rollout.ProbeResult {
 		asked += upstream
 		return rollout.Absent
-	})
+	}))
 	must(d.t, err)
 	return route, asked
 }
@@ -226,4 +226,11 @@ var (
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 	t.Helper()
 	proxytest.Equal(t, got, want, about...)
+}
+
+// probes returns a probe whose answers have nothing.
+func probes(result func(context.Context, string) rollout.ProbeResult) rollout.Probe {
+	return func(ctx context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
+		return result(ctx, upstream), rollout.Answer{}
+	}
 }

@@ -30,8 +30,9 @@ func (r *Router) create(
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
 			// A caller that both backends refuse gets the refusal, as without a rollout.
-			if preferred := s.Backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
-				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
+			preferred := s.Backends[to.backend]
+			if found, answer := r.probe(ctx, ask, preferred); found == Refusing {
+				return Route{Upstream: preferred, Reason: byProbe, Answered: true, Answer: answer}, nil
 			}
 			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
@@ -115,14 +116,15 @@ func (r *Router) probeBefore(
 ) ProbeResult {
 	other := s.Backends[1-backend]
 	if !at.mayProceed(backend) {
-		return r.probe(ctx, ask, other)
+		found, _ := r.probe(ctx, ask, other)
+		return found
 	}
 	if d.absentCounts(s, r.now()) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.Config.SendWithin/3)
 		defer cancel()
 	}
-	if r.probe(ctx, ask, other) == Present {
+	if found, _ := r.probe(ctx, ask, other); found == Present {
 		return Present
 	}
 	return Absent

@@ -30,9 +30,9 @@ func newMerchants(t *testing.T, stage rollout.Stage, bills map[string]string) (
 			Operation: operation, Creates: operation == "bill.create", Writes: operation != "bill.read", Partner: someone,
 			Bill: bill, Member: "a member", Merchant: merchant,
 		}
-		return d.Route(t.Context(), call, func(_ context.Context, upstream string) rollout.ProbeResult {
+		return d.Route(t.Context(), call, func(_ context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
 			if bills[upstream] == merchant {
-				return rollout.Present
+				return rollout.Present, rollout.Answer{}
 			}
 			return d.ask(t.Context(), upstream)
 		})
@@ -249,7 +249,7 @@ func TestRowOfAnotherMerchantRecordedDuringAProbe(t *testing.T) {
 	for _, creates := range []bool{false, true} {
 		d := newCrossroads(t, rollout.StageNew)
 		call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
-		route, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+		route, err := d.Route(t.Context(), call, probes(func(ctx context.Context, upstream string) rollout.ProbeResult {
 			if upstream == "new" {
 				return rollout.Absent
 			}
@@ -261,7 +261,7 @@ func TestRowOfAnotherMerchantRecordedDuringAProbe(t *testing.T) {
 				t.Error(err)
 			}
 			return rollout.Present
-		})
+		}))
 		if err != nil || route.Upstream != "old" {
 			t.Errorf("creates %v: %+v, %v", creates, route, err)
 		}

@@ -60,6 +60,9 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 							t.Error(name)
 						}
 					}
+					if err == nil && route.Answered && route.Answer.Code != preferred {
+						t.Errorf("%s: the answer is that of %q", name, route.Answer.Code)
+					}
 					row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
 					if err == nil && row.State == ledger.Released && route.Answered { // "no such bill" was recorded
 						continue
@@ -80,7 +83,7 @@ func TestOwnerRecordedDuringAProbe(t *testing.T) {
 		for outcome, reason := range map[ledger.Outcome]string{ledger.Succeeded: "both", ledger.Unknown: "unclear"} {
 			d := newCrossroads(t, rollout.StageNew)
 			call := rollout.Call{Operation: "bill.destroy", Creates: creates, Writes: true, Partner: someone, Bill: bill}
-			route, err := d.Route(t.Context(), call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+			route, err := d.Route(t.Context(), call, probes(func(ctx context.Context, upstream string) rollout.ProbeResult {
 				if upstream == "new" {
 					return rollout.Absent
 				}
@@ -92,7 +95,7 @@ func TestOwnerRecordedDuringAProbe(t *testing.T) {
 					t.Error(err)
 				}
 				return rollout.Present
-			})
+			}))
 			if !refusedFor(err, reason) {
 				t.Errorf("creates %v, which %s: %+v, %v", creates, outcome, route, err)
 			}
@@ -250,12 +253,12 @@ func TestBillsTakeTurnsToBeReadBack(t *testing.T) {
 func TestPanicInAProbeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	route, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, func(_ context.Context, upstream string) rollout.ProbeResult {
+	route, err := d.Route(t.Context(), rollout.Call{Operation: "bill.destroy", Writes: true, Partner: someone, Bill: bill}, probes(func(_ context.Context, upstream string) rollout.ProbeResult {
 		if upstream == "new" {
 			panic("in a translation")
 		}
 		return rollout.Present
-	})
+	}))
 	if !refusedFor(err, "unclear") {
 		t.Errorf("%+v, %v", route, err)
 	}

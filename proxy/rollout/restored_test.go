@@ -128,10 +128,10 @@ func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
 		d.follow()
 		began := time.Now()
 		create := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}
-		route, err := d.Route(t.Context(), create, func(ctx context.Context, _ string) rollout.ProbeResult {
+		route, err := d.Route(t.Context(), create, probes(func(ctx context.Context, _ string) rollout.ProbeResult {
 			<-ctx.Done()
 			return rollout.Unclear
-		})
+		}))
 		took := time.Since(began)
 		if err != nil || route.Upstream != "old" || took == 0 || took > config.SendWithin {
 			t.Errorf("%+v after %s, %v", route, took, err)

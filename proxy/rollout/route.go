@@ -42,7 +42,14 @@ const (
 )
 
 // A Probe reads the call's bill at an upstream.
-type Probe func(ctx context.Context, upstream string) ProbeResult
+type Probe func(ctx context.Context, upstream string) (ProbeResult, Answer)
+
+// An Answer is the answer of a backend to a probe, as the caller gets it if it is also the answer to the call.
+type Answer struct {
+	Status int
+	Code   string // in the form of the catalogue
+	Body   []byte
+}
 
 // A Route is where a call is sent.
 type Route struct {
@@ -52,6 +59,7 @@ type Route struct {
 	// Answered: nothing is sent. The answer of Upstream to the probe is the answer to the call: neither backend has
 	// the bill, or one refuses the caller and the other has no such bill.
 	Answered bool
+	Answer   Answer // then
 	// OnlyIfFound: only an answer that shows the bill may be relayed, as the bill may be at the other backend: the
 	// ledger is unreachable, or the other backend did not answer.
 	OnlyIfFound bool
@@ -240,7 +248,7 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 	if !to.probe {
 		return Route{Upstream: s.Backends[to.backend], Reason: to.reason, bill: at.known}, nil
 	}
-	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
+	found, answer := r.askBoth(ctx, s, ask, to.backend, c.Writes)
 	if at.drained() && found == [2]ProbeResult{Unclear, Present} {
 		found[evidence.Old] = Absent
 	}
@@ -256,10 +264,10 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		if err := r.deny(ctx, s, c); err != nil {
 			return Route{}, err
 		}
-		route.Answered = true
+		route.Answered, route.Answer = true, answer
 		return route, nil
 	case [2]ProbeResult{Refusing, Refusing}:
-		route.Answered = true // the preferred backend would refuse the call, too
+		route.Answered, route.Answer = true, answer // the preferred backend would refuse the call, too
 		return route, nil
 	case [2]ProbeResult{Present, Present}:
 		if err := r.both(ctx, c, at.known, s.Backends[1-to.backend]); c.Writes {
@@ -272,7 +280,7 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		route.Upstream = s.Backends[evidence.New]
 	default:
 		if found[to.backend] == Refusing && found[1-to.backend] == Absent {
-			route.Answered = true
+			route.Answered, route.Answer = true, answer
 			return route, nil
 		}
 		// Whatever the other backend would have answered: a read of a bill that is at both is answered by the
@@ -294,16 +302,19 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 // otherBackendWait is how long a read that the preferred backend can answer waits for the other backend.
 const otherBackendWait = 250 * time.Millisecond
 
-// askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other
+// askBoth probes both backends at once. answer is that of the preferred one. For a read of a bill that the preferred backend has, it waits for the other
 // one only a short time: the preferred one answers in any case.
 func (r *Router) askBoth(
 	ctx context.Context, s *Settings, ask Probe, preferred evidence.Backend, writes bool,
-) (found [2]ProbeResult) {
+) (found [2]ProbeResult, answer Answer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	other := make(chan ProbeResult, 1) // it may not be received
-	go func() { other <- r.probe(ctx, ask, s.Backends[1-preferred]) }()
-	found[preferred] = r.probe(ctx, ask, s.Backends[preferred])
+	go func() {
+		found, _ := r.probe(ctx, ask, s.Backends[1-preferred])
+		other <- found
+	}()
+	found[preferred], answer = r.probe(ctx, ask, s.Backends[preferred])
 	var late <-chan time.Time
 	if !writes && found[preferred] == Present {
 		late = time.After(otherBackendWait)
@@ -312,12 +323,12 @@ func (r *Router) askBoth(
 	case found[1-preferred] = <-other:
 	case <-late:
 	}
-	return found
+	return found, answer
 }
 
 // probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The
 // value of the panic is not logged: it may contain parts of an answer.
-func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult) {
+func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult, answer Answer) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			found = Unclear

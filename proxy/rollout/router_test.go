@@ -69,11 +69,18 @@ func (d *crossroads) follow() {
 	}
 }
 
-func (d *crossroads) ask(_ context.Context, upstream string) rollout.ProbeResult {
+func (d *crossroads) ask(_ context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, upstream)
-	return d.says[upstream]
+	return d.says[upstream], rollout.Answer{Code: upstream}
+}
+
+// probes returns a probe whose answers have nothing.
+func probes(result func(context.Context, string) rollout.ProbeResult) rollout.Probe {
+	return func(ctx context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
+		return result(ctx, upstream), rollout.Answer{}
+	}
 }
 
 func (d *crossroads) create() (rollout.Route, error) {
@@ -300,12 +307,12 @@ func TestPendingBillHasItsOwner(t *testing.T) {
 func TestConcurrentCreateOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, func(ctx context.Context, upstream string) rollout.ProbeResult {
+	route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: bill}, probes(func(ctx context.Context, upstream string) rollout.ProbeResult {
 		if _, err := proxytest.On(d.store).Own(ctx, someone, bill, "old", d.now, time.Time{}, ""); err != nil {
 			t.Error(err)
 		}
 		return rollout.Absent
-	})
+	}))
 	if err != nil || route.Upstream != "old" || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
 	}
