@@ -242,7 +242,7 @@ func TestCheckPrintsHowPostgreSQLIsReached(t *testing.T) {
 		text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q}\n", url)
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 		code, out, errs := runCommand(t, false, "check", "--offline", "--config", file)
-		if code != exitOK || !strings.Contains(out, "\nstore     PostgreSQL at "+want[0]+"\n") || strings.Contains(errs, "several servers") != (want[1] != "") ||
+		if code != exitOK || !strings.HasPrefix(out, "store     PostgreSQL at "+want[0]+"\n") || strings.Contains(errs, "several servers") != (want[1] != "") ||
 			strings.Contains(out+errs, "hidden") {
 			t.Errorf("%s: %d\n%s%s", url, code, out, errs)
 		}

@@ -3,6 +3,7 @@
 //
 //	go run ./proxy/bench            CPU time of a read, and the ratios
 //	go run ./proxy/bench -ledger    the same of creates and callbacks, with SQLite and PostgreSQL
+//	go run ./proxy/bench -tls       reads and creates with HTTPS on both sides
 //	go run ./proxy/bench -idle 10000
 //	go run ./proxy/bench -half-sent 2000
 //
@@ -23,6 +24,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -57,7 +59,9 @@ func get[T any](value T, err error) T {
 // options are the flags.
 type options struct {
 	rounds, seconds, connections int
-	ledger                       bool
+	ledger, tls                  bool
+	delay                        time.Duration
+	other                        string
 	idle, halfSent               int
 }
 
@@ -70,6 +74,9 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.IntVar(&o.connections, "connections", 64, "`number` of connections that wrk opens")
 	flags.BoolVar(&o.ledger, "ledger", false,
 		"measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
+	flags.BoolVar(&o.tls, "tls", false, "measure reads and creates with HTTPS, from wrk and to the backend")
+	flags.DurationVar(&o.delay, "delay", 0, "put a round-trip `time` between each process and the backend, with -tls")
+	flags.StringVar(&o.other, "other", "", "measure another billbridge `file`, too, with -tls")
 	flags.IntVar(&o.idle, "idle", 0,
 		"measure memory: open this `number` of connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0,
@@ -100,7 +107,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	l := newLab(ctx, progress)
+	l := newLab(ctx, o, progress)
 	defer l.stop()
 	switch {
 	case o.idle > 0:
@@ -120,9 +127,12 @@ func (l *lab) measureCalls(o options, out io.Writer) {
 	}
 	var subjects []*subject
 	yardsticks := []string{nginxLua, tunedProxy}
-	if o.ledger {
+	switch {
+	case o.tls:
+		subjects, yardsticks = l.secure(o.other), []string{nginxPass, tunedProxy, tunedCreate}
+	case o.ledger:
 		subjects, yardsticks = l.writes("SQLite", "PostgreSQL"), []string{tunedCreate, plainCreate}
-	} else {
+	default:
 		subjects = l.reads()
 	}
 	m := l.measure(subjects, o)

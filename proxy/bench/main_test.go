@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 func TestWritesAreAccepted(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
-	l := newLab(t.Context(), io.Discard)
+	l := newLab(t.Context(), options{}, io.Discard)
 	defer l.stop()
 	l.bound = 10
 	subjects := l.writes("SQLite")
@@ -67,7 +67,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	l := newLab(ctx, io.Discard)
+	l := newLab(ctx, options{}, io.Discard)
 	l.gateway(l.readConfig())
 	interrupt()
 	l.stop()

@@ -24,8 +24,9 @@ type subject struct {
 type sample struct {
 	calls     int
 	perSecond float64
-	p99       float64 // µs
+	p50, p99  float64 // µs
 	cpu       float64 // µs of one call
+	backend   float64 // the same of the backend
 }
 
 // measurements are the samples of a run.
@@ -58,9 +59,10 @@ func (l *lab) measure(subjects []*subject, o options) *measurements {
 
 // once measures a subject for a time.
 func (l *lab) once(s *subject, seconds, connections int) sample {
-	before := s.process.cpu()
+	before, backend := s.process.cpu(), l.server.cpu()
 	r := l.wrk(s, seconds, connections)
-	r.cpu = float64(s.process.cpu()-before) / float64(time.Microsecond) / float64(r.calls)
+	perCall := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / float64(r.calls) }
+	r.cpu, r.backend = perCall(s.process.cpu()-before), perCall(l.server.cpu()-backend)
 	must(s.process.emptyLogs())
 	return r
 }

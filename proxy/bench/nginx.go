@@ -19,6 +19,7 @@ var nginxTemplate = template.Must(template.New("nginx.conf").Parse(nginxText))
 // nginxConfig is what the config of nginx depends on.
 type nginxConfig struct {
 	Dir, At, Backend string
+	Pair             string   // file with a certificate and its key; "" without TLS
 	Keep             int      // idle connections to the backend
 	Modules          []string // files for Lua: translate, log and count; otherwise pass the call through without a log
 	Cjson            string   // the folder of the library
@@ -49,7 +50,7 @@ func (l *lab) nginx(lua bool) (p *process, missing string) {
 	program := nginxPath()
 	c := nginxConfig{
 		Dir: filepath.Join(l.dir, fmt.Sprintf("nginx%d", len(l.started))),
-		At:  freeAddress(), Backend: l.backend, Keep: keptConnections,
+		At:  freeAddress(), Backend: l.front, Pair: l.pair, Keep: keptConnections,
 	}
 	switch {
 	case program == "":

@@ -21,7 +21,11 @@ type lab struct {
 	dir        string // is removed at the end
 	billbridge string // the binary that was built from this source
 	backend    string // address
+	front      string // address of the backend for the processes that are measured: the backend, or a relay with a delay
+	scheme     string // of the processes and of the backend
+	pair       string // file with the certificate of all servers, and its key; "" without TLS
 	progress   io.Writer
+	server     *process // the backend
 	started    []*process
 	runs       int // of wrk
 	calls      int // of this program itself
@@ -38,9 +42,13 @@ type process struct {
 }
 
 // newLab builds billbridge and starts the backend. The caller must call stop.
-func newLab(ctx context.Context, progress io.Writer) *lab {
+func newLab(ctx context.Context, o options, progress io.Writer) *lab {
 	dir := get(os.MkdirTemp("", "billbridge-bench"))
-	l := &lab{dir: dir, billbridge: filepath.Join(dir, "billbridge"), progress: progress, bound: 1000}
+	l := &lab{dir: dir, billbridge: filepath.Join(dir, "billbridge"), progress: progress, bound: 1000, scheme: "http"}
+	if o.tls {
+		l.scheme, l.pair = "https", filepath.Join(dir, "pair.pem")
+		must(os.WriteFile(l.pair, certificate(), 0o600))
+	}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	build := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "billbridge/cmd/billbridge")
 	out, err := build.CombinedOutput()
@@ -48,7 +56,11 @@ func newLab(ctx context.Context, progress io.Writer) *lab {
 		l.stop()
 		must(fmt.Errorf("go build: %w\n%s", err, out))
 	}
-	l.backend = l.role("backend").at
+	l.server = l.role("backend", l.pair)
+	l.backend, l.front = l.server.at, l.server.at
+	if o.delay > 0 {
+		l.front = l.role("delay", l.backend, o.delay.String()).at
+	}
 	return l
 }
 
@@ -83,11 +95,14 @@ func (l *lab) role(name string, more ...string) *process {
 }
 
 // gateway starts billbridge with a config, to which the listeners are added.
-func (l *lab) gateway(config string) *process {
+func (l *lab) gateway(config string) *process { return l.gatewayOf(l.billbridge, config) }
+
+// gatewayOf is gateway of a binary.
+func (l *lab) gatewayOf(binary, config string) *process {
 	at, admin := freeAddress(), freeAddress()
 	file := filepath.Join(l.dir, fmt.Sprintf("config%d.yaml", len(l.started)))
 	must(os.WriteFile(file, fmt.Appendf(nil, "listen: %s\nadmin: {listen: %s}\n%s", at, admin, config), 0o600))
-	p := l.start(at, l.billbridge, "serve", "--config", file)
+	p := l.start(at, binary, "serve", "--config", file)
 	p.admin = admin
 	return p
 }

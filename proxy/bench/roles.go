@@ -3,30 +3,112 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"time"
 )
 
 // role runs this program in one of its roles: the backend, or ReverseProxy in front of it.
 func role(args []string) error {
-	switch {
-	case len(args) == 2 && args[0] == "backend":
-		return http.ListenAndServe(args[1], http.HandlerFunc(backend))
-	case len(args) == 3 && args[0] == "proxy":
-		transport := http.DefaultTransport.(*http.Transport).Clone()
+	switch args = append(args, "", ""); args[0] {
+	case "backend":
+		return serve(args[1], args[2], http.HandlerFunc(backend))
+	case "proxy":
+		transport, scheme := http.DefaultTransport.(*http.Transport).Clone(), "http"
 		transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, keptConnections // 0: no limit for all hosts together
-		return http.ListenAndServe(args[1], &httputil.ReverseProxy{
-			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: args[2]}) },
+		if args[3] != "" {
+			scheme, transport.TLSClientConfig = "https", &tls.Config{InsecureSkipVerify: true}
+			transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+		}
+		return serve(args[1], args[3], &httputil.ReverseProxy{
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: scheme, Host: args[2]}) },
 			Transport: transport,
 			// wrk closes its connections in the middle of a call when its time is up.
 			ErrorLog: log.New(io.Discard, "", 0),
 		})
+	case "delay":
+		return delay(args[1], args[2], get(time.ParseDuration(args[3]))/2)
 	}
 	return fmt.Errorf("unknown role: %q", args)
+}
+
+// serve serves HTTP, or HTTPS with the certificate of a file.
+func serve(at, pair string, handler http.Handler) error {
+	if pair == "" {
+		return http.ListenAndServe(at, handler)
+	}
+	s := &http.Server{Addr: at, Handler: handler, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+	return s.ListenAndServeTLS(pair, pair)
+}
+
+// certificate makes a certificate of this machine, and its key.
+func certificate() []byte {
+	key := get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+	}
+	der := get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))
+	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: get(x509.MarshalPKCS8PrivateKey(key))})...)
+}
+
+// delay relays connections. What one side sends arrives at the other after a time.
+func delay(at, to string, after time.Duration) error {
+	listener := get(net.Listen("tcp", at))
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			time.Sleep(2 * after) // the handshake of TCP
+			there, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = from.Close()
+				return
+			}
+			go later(there, from, after)
+			later(from, there, after)
+		}()
+	}
+}
+
+// later copies what arrives, each part after a time, and then the end.
+func later(to, from net.Conn, after time.Duration) {
+	type part struct {
+		at    time.Time
+		bytes []byte
+	}
+	parts := make(chan part, 1024)
+	go func() {
+		defer close(parts)
+		for {
+			buffer := make([]byte, 64<<10)
+			n, err := from.Read(buffer)
+			parts <- part{time.Now().Add(after), buffer[:n]}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for p := range parts {
+		time.Sleep(time.Until(p.at))
+		_, _ = to.Write(p.bytes)
+	}
+	_ = to.(*net.TCPConn).CloseWrite()
 }
 
 // Bodies of the interface, of the size of its examples.

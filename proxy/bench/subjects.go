@@ -17,6 +17,7 @@ const keptConnections = 1024
 // The names of the yardsticks.
 const (
 	nginxLua    = "nginx + Lua: translated, logged, counted"
+	nginxPass   = "nginx: passed through, no log"
 	tunedProxy  = "ReverseProxy, tuned: passed through"
 	tunedCreate = "ReverseProxy, tuned: create passed through"
 	plainCreate = "create without a rollout"
@@ -40,14 +41,31 @@ func (l *lab) reads() []*subject {
 	plain, noPlain := l.nginx(false)
 	lua, noLua := l.nginx(true)
 	ours := l.gateway(l.readConfig())
-	floor, yardstick := pass.of("nginx: passed through, no log", plain), translated.of(nginxLua, lua)
+	floor, yardstick := pass.of(nginxPass, plain), translated.of(nginxLua, lua)
 	floor.missing, yardstick.missing = noPlain, noLua
 	// Subjects of the same process are apart, so that what one leaves to do is not counted for the other.
 	return []*subject{
 		translated.of("billbridge: translated, logged, counted", ours), yardstick,
-		pass.of(tunedProxy, l.role("proxy", l.backend)),
+		pass.of(tunedProxy, l.role("proxy", l.front)),
 		pass.of("billbridge: passed through, logged, counted", ours), floor,
 	}
+}
+
+// secure are the subjects of calls with TLS on both sides: of this billbridge, of another one if there is one, and of
+// other proxies.
+func (l *lab) secure(other string) []*subject {
+	plain, missing := l.nginx(false)
+	floor, tuned, ours := pass.of(nginxPass, plain), l.role("proxy", l.front, l.pair), l.gateway(l.readConfig())
+	floor.missing = missing
+	subjects := []*subject{
+		translated.of("billbridge: read", ours), floor, pass.of(tunedProxy, tuned), create.of("billbridge: create", ours),
+		{name: tunedCreate, process: tuned, path: "/bill", body: v2Create, answer: newBill},
+	}
+	if other != "" {
+		theirs := l.gatewayOf(other, l.readConfig())
+		subjects = append(subjects, translated.of("other billbridge: read", theirs), create.of("other billbridge: create", theirs))
+	}
+	return subjects
 }
 
 // limits lifts the limits of one partner and one address, from which all calls come.
@@ -55,8 +73,12 @@ const limits = "limits: {trusted: [127.0.0.0/8], partner: {in_flight: 0}}\n"
 
 // readConfig is the config of a gateway in front of one v2 backend.
 func (l *lab) readConfig() string {
-	const format = "upstreams: {new: {form: v2, url: \"http://%s\", connections: %d}}\n"
-	return fmt.Sprintf(format, l.backend, 4*keptConnections) + limits // one partner gets a quarter
+	const format = "upstreams: {new: {form: v2, url: \"%s://%s\", connections: %d%s}}\n%s"
+	ca, listener := "", ""
+	if l.pair != "" {
+		ca, listener = fmt.Sprintf(", tls: {ca: %q}", l.pair), fmt.Sprintf("tls: {cert: %q, key: %[1]q}\n", l.pair)
+	}
+	return fmt.Sprintf(format, l.scheme, l.front, 4*keptConnections, ca, listener) + limits // one partner gets a quarter
 }
 
 // twoBackends is the config of a gateway in front of an old and a new backend.
@@ -79,7 +101,7 @@ const (
 // writes are the subjects that create bills, with and without the ledger of a rollout, and that receive callbacks.
 func (l *lab) writes(engines ...string) []*subject {
 	subjects := []*subject{
-		{name: tunedCreate, process: l.role("proxy", l.backend), path: "/bill", body: v2Create, answer: newBill},
+		{name: tunedCreate, process: l.role("proxy", l.front), path: "/bill", body: v2Create, answer: newBill},
 		create.of(plainCreate, l.gateway(l.twoBackends())),
 	}
 	for _, engine := range engines {

@@ -14,7 +14,7 @@ import (
 // write prints the table of all subjects in Markdown, with the ratio of their CPU time to that of each yardstick, and
 // why subjects were not measured. A ratio is formed in each round.
 func (m *measurements) write(out io.Writer, yardsticks []string) {
-	head := []string{"process", "calls/s", "p99", "CPU µs/call"}
+	head := []string{"process", "calls/s", "p50", "p99", "backend CPU µs/call", "CPU µs/call"}
 	for _, name := range yardsticks {
 		short, _, _ := strings.Cut(name, ":")
 		head = append(head, "÷ "+short)
@@ -29,13 +29,15 @@ func (m *measurements) write(out io.Writer, yardsticks []string) {
 			missing += fmt.Sprintf("\nNot measured: %s. %s.\n", s.name, s.missing)
 		} else {
 			row[1] = fmt.Sprintf("%.0f", median(samples, func(i int) float64 { return samples[i].perSecond }).median)
-			row[2] = fmt.Sprintf("%.2f ms", median(samples, func(i int) float64 { return samples[i].p99 }).median/1000)
-			row[3] = median(samples, func(i int) float64 { return samples[i].cpu }).text("%.0f")
+			row[2] = fmt.Sprintf("%.2f ms", median(samples, func(i int) float64 { return samples[i].p50 }).median/1000)
+			row[3] = fmt.Sprintf("%.2f ms", median(samples, func(i int) float64 { return samples[i].p99 }).median/1000)
+			row[4] = fmt.Sprintf("%.0f", median(samples, func(i int) float64 { return samples[i].backend }).median)
+			row[5] = median(samples, func(i int) float64 { return samples[i].cpu }).text("%.0f")
 			for column, name := range yardsticks {
 				at := slices.IndexFunc(m.subjects, func(s *subject) bool { return s.name == name })
 				if base := m.samples[at]; len(base) > 0 { // else the yardstick was not measured
 					ratio := func(i int) float64 { return samples[i].cpu / base[i].cpu }
-					row[4+column] = median(samples, ratio).text("%.2f")
+					row[6+column] = median(samples, ratio).text("%.2f")
 				}
 			}
 		}

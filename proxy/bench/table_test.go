@@ -8,7 +8,7 @@ import (
 // of makes the samples of one subject, with the given CPU times in µs.
 func of(perSecond, p99 float64, cpu ...float64) (samples []sample) {
 	for _, c := range cpu {
-		samples = append(samples, sample{1, perSecond, p99, c})
+		samples = append(samples, sample{calls: 1, perSecond: perSecond, p50: p99 / 2, p99: p99, cpu: c, backend: 20})
 	}
 	return samples
 }
@@ -25,11 +25,11 @@ func TestTableOfRatios(t *testing.T) {
 		},
 		samples: [][]sample{of(12345, 9000, 120, 90, 100), of(999.6, 250, 60, 60, 100), nil},
 	}
-	const want = `| process | calls/s | p99 | CPU µs/call | ÷ nginx + Lua | ÷ ReverseProxy, tuned |
-| --- | ---: | ---: | ---: | ---: | ---: |
-| billbridge: translated | 12345 | 9.00 ms | 100 (90–120) | – | 1.50 (1.00–2.00) |
-| ReverseProxy, tuned: passed through | 1000 | 0.25 ms | 60 (60–100) | – | 1.00 |
-| nginx + Lua: translated, logged, counted | – | – | – | – | – |
+	const want = `| process | calls/s | p50 | p99 | backend CPU µs/call | CPU µs/call | ÷ nginx + Lua | ÷ ReverseProxy, tuned |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| billbridge: translated | 12345 | 4.50 ms | 9.00 ms | 20 | 100 (90–120) | – | 1.50 (1.00–2.00) |
+| ReverseProxy, tuned: passed through | 1000 | 0.12 ms | 0.25 ms | 20 | 60 (60–100) | – | 1.00 |
+| nginx + Lua: translated, logged, counted | – | – | – | – | – | – | – |
 
 Not measured: nginx + Lua: translated, logged, counted. nginx is not installed.
 `

@@ -3,6 +3,7 @@ package upstream
 import (
 	"crypto/tls"
 	"sync"
+	"sync/atomic"
 
 	"billbridge/config"
 )
@@ -16,12 +17,26 @@ type handshakes struct {
 	mu     sync.Mutex
 	config *tls.Config
 	of     *tls.Certificate
+	last   *lastSession
 }
+
+// A lastSession keeps the last session of one server.
+type lastSession struct{ session atomic.Pointer[tls.ClientSessionState] }
+
+func (l *lastSession) Get(string) (*tls.ClientSessionState, bool) {
+	session := l.session.Load()
+	return session, session != nil
+}
+
+func (l *lastSession) Put(_ string, session *tls.ClientSessionState) { l.session.Store(session) }
+
+// resuming are the key exchanges of a handshake that resumes a session. That of the session has one that holds against
+// quantum computers, too, and its secret is a part of that of each session after it; doing it again is half of the cost.
+var resuming = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 func (u *Upstream) tlsConfig(name string) *tls.Config {
 	c := &tls.Config{
 		ServerName: name, DynamicRecordSizingDisabled: true, // a request is one record
-		ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		VerifyConnection: func(state tls.ConnectionState) error {
 			u.certificateEnd.Store(state.PeerCertificates[0].NotAfter.Unix())
 			return nil
@@ -41,15 +56,26 @@ func (u *Upstream) tlsConfig(name string) *tls.Config {
 
 // next returns the config for the next connection.
 func (h *handshakes) next() *tls.Config {
-	if h.pair == nil {
-		return h.config
+	var now *tls.Certificate
+	if h.pair != nil {
+		now, _ = h.pair.Certificate()
 	}
-	now, err := h.pair.Certificate()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil && now != h.of {
-		h.config, h.of = h.config.Clone(), now
-		h.config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	if h.last == nil || now != nil && now != h.of {
+		h.of, h.last = now, new(lastSession)
 	}
-	return h.config
+	c, last := h.config.Clone(), h.last
+	h.mu.Unlock()
+	c.ClientSessionCache = last
+	if session := last.session.Load(); session != nil {
+		c.CurvePreferences = resuming
+		verify := c.VerifyConnection
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			if !state.DidResume { // the next handshake begins a session again
+				last.session.CompareAndSwap(session, nil)
+			}
+			return verify(state)
+		}
+	}
+	return c
 }
