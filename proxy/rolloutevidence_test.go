@@ -300,6 +300,7 @@ has old W ATTHEOLDBACKEND00001
 success v2 create
 success v2 read
 `+strings.Repeat("success v2 read billId=ATTHEOLDBACKEND00001\n", 110))
+	m.waitForMetric(`billbridge_bill_reads_total{shown="has it"}`, 1) // the bill is read back after its create
 	g.hold.Store(12)
 	for range 12 {
 		leave, ended := m.sendAndLeave(v2("read"))
