@@ -105,11 +105,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	shows := constant{text, success, t.success.codeJSON[form]}
-	if f.Numeric {
-		shows.kind = number
-	}
-	f.has, f.success = map[string]bool{}, cmp.Or(f.flagIs[1], shows)
+	f.has = map[string]bool{}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -205,9 +201,7 @@ func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.te
 
 // paired returns the code of a form that a code of another form has as its pair, or the code itself.
 func (t *Table) paired(from, to int, code string) string {
-	if first, known := t.codes[from].first[code]; known {
-		code = first
-	}
+	code = cmp.Or(t.codes[from].first[code], code)
 	if own := t.codes[to].own[code]; own != nil {
 		return own[0]
 	}

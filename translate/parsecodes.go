@@ -10,6 +10,9 @@ import (
 // open is the group of codes that say nothing beyond "the call failed".
 const open = "open"
 
+// groups are the names of all groups of codes but that of a success.
+var groups = append(slices.Clip(allMeanings), open)
+
 // codePairs are the codes of a form that stand for codes of the first form.
 type codePairs struct {
 	first map[string]string   // by code of the form
@@ -29,7 +32,7 @@ func (s *source) readCodes(n *yaml.Node) {
 		if group.Value == "success" {
 			continue
 		}
-		means := oneOf(s, group, "a group of codes", append(slices.Clone(allMeanings), open)...)
+		means := oneOf(s, group, "a group of codes", groups...)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
 			known, twice := t.inCatalogue[code]
@@ -60,16 +63,14 @@ func (s *source) readCodes(n *yaml.Node) {
 	}
 }
 
-// isGroup reports whether a group of codes can have this name.
-func (m Meaning) isGroup() bool { return m == open || slices.Contains(allMeanings, m) }
-
 // addMeaning adds what a code means. Those of open have no meaning.
 func (t *Table) addMeaning(m CodeMeaning, to map[string]CodeMeaning) {
 	if m.Means == open {
 		m.Means = ""
 	}
-	to[m.Code] = m
-	t.meanings = append(t.meanings, m)
+	if to[m.Code] = m; m.Means != "" {
+		t.meanings = append(t.meanings, m)
+	}
 }
 
 // readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
@@ -80,11 +81,12 @@ func (s *source) readCodesOf(f int, n *yaml.Node) {
 		what := "codes." + s.str(code, "a code")
 		for _, one := range listOf(is) {
 			first := s.str(one, what)
-			switch means := Meaning(first); {
+			means := Meaning(first)
+			switch isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means); {
 			case first == "":
-			case is != one && !t.InCatalogue(first) && means.isGroup():
+			case isMeaning && is != one:
 				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
-			case !t.InCatalogue(first) && means.isGroup():
+			case isMeaning:
 				t.addMeaning(CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
 				s.checkMeaning(code, t.known[f][code.Value])
 			case f == 0:

@@ -34,7 +34,7 @@ type Table struct {
 	roles       map[string]*role
 	fields      map[string]*fieldText // by name of the field
 	catalogue   []string
-	meanings    []CodeMeaning // all items of the catalogue
+	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
 	codes       []codePairs              // by form
