@@ -221,17 +221,17 @@ func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
 func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
-// other_code, if this replaces it.
+// other_code, if this replaces it. The caller must not modify the slice.
 func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
 	form := t.formIndex(f)
 	if form < 0 {
 		return nil, false
 	}
-	if codes = slices.Clone(t.codes[form].own[code]); codes == nil {
-		code, replaced = t.codeIn(0, form, code)
-		codes = []string{code}
+	if own := t.codes[form].own[code]; own != nil {
+		return own, false
 	}
-	return codes, replaced
+	code, replaced = t.codeIn(0, form, code)
+	return []string{code}, replaced
 }
 
 // appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is

@@ -114,7 +114,7 @@ func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
 	case m.Means == "":
 	case !in && m.Form == t.forms[0].name:
-		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))
+		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, DidYouMean(m.Code, t.catalogue))
 	case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
 	default:
 		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, cmp.Or(known.Means, open), m.Means)
@@ -124,7 +124,7 @@ func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 // checkCode checks that a code is in the catalogue, and returns it.
 func (s *source) checkCode(n *yaml.Node, code string) string {
 	if known := s.table.catalogue; code != "" && len(known) > 0 && !s.table.InCatalogue(code) {
-		s.errorf(n, "%q is none of the codes%s", code, s.suggest(code, known))
+		s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))
 	}
 	return code
 }

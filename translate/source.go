@@ -21,7 +21,6 @@ type source struct {
 	forms    []string // the names of the forms in the tree, which may be wrong
 	changes  []RowChange
 	keys     map[reflect.Type][]keyOfField
-	compared int             // the names that were compared for suggestions
 	used     map[string]bool // by name of shared rows
 	problems Problems
 }
@@ -247,7 +246,6 @@ const missingWord, otherWord = "missing", "other"
 
 // constant returns a scalar of the table: a whole number, true or false, or text, and in a pair also null or a word.
 func (s *source) constant(n *yaml.Node, inPair bool) constant {
-	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
 	case inPair && n.Tag == nullTag:
 		return constant{null, nullText, "null"}
@@ -311,12 +309,3 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 
 // otherCharacter finds a character that a name of a field cannot have, such as one that is not UTF-8.
 var otherCharacter = regexp.MustCompile(`[^\pL\pM0-9_$-]`)
-
-// suggest is DidYouMean with a limit: a table with many mistakes and many names has suggestions for the first mistakes
-// only.
-func (s *source) suggest(name string, known []string) string {
-	if s.compared += len(known); s.compared > 300_000 {
-		return ""
-	}
-	return DidYouMean(name, known)
-}

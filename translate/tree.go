@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,7 +186,7 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 		}
 		old := there[name]
 		known := old != nil && old.Tag != nullTag
-		hint := func() string { return s.suggest(name, slices.Collect(maps.Keys(there))) }
+		hint := func() string { return DidYouMean(name, names(base)) }
 		switch isNull := value.Tag == nullTag; {
 		case isNull && value.Value != "null":
 			s.errorf(key, "%s has no value; null removes it", key.Value)

@@ -202,6 +202,9 @@ func show(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
+// quoted are the styles of a text that is in quotes, or a block.
+const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+
 // maxShown limits the pairs of a row that are shown. An overlay can have 100,000.
 const maxShown = 20
 
@@ -224,7 +227,7 @@ func showRow(n *yaml.Node) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Style&quoted != 0 {
 		return strconv.Quote(n.Value)
 	}
 	return n.Value
