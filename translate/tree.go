@@ -80,8 +80,8 @@ const nullTag = "!!null"
 type level int
 
 const (
-	valueLevel level = iota // is replaced as a whole
-	mapLevel                // is merged
+	mapLevel   level = iota // is merged
+	valueLevel              // is replaced as a whole
 	tableLevel
 	codesLevel
 	groupLevel      // a list is added to the one that is there
@@ -97,24 +97,24 @@ const (
 	rowLevel
 )
 
-// levels are the levels below each level, by key; that of "" is the level below all other keys.
+// levels are the levels below each level, by key; that of "" is the level below all other keys, or else mapLevel.
 var levels = map[level]map[string]level{
-	mapLevel: {"flag": valueLevel, "": mapLevel},
-	tableLevel: {
-		"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel, "": mapLevel,
-	},
+	mapLevel:        {"flag": valueLevel},
+	tableLevel:      {"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel},
 	codesLevel:      {"": groupLevel},
 	operationsLevel: {"": operationLevel},
 	callbacksLevel:  {"": callbackLevel},
-	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel, "": mapLevel},
-	callbackLevel:   {"request": callbackRows, "": mapLevel},
+	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel},
+	callbackLevel:   {"request": callbackRows},
 	sharedLevel:     {"": rowsLevel},
-	rowsLevel:       {useKey: valueLevel, "": rowLevel},
-	requestLevel:    {useKey: valueLevel, "": rowLevel},
-	replyLevel:      {useKey: valueLevel, "": rowLevel},
-	callbackRows:    {useKey: valueLevel, "": rowLevel},
-	rowLevel:        {"each": rowsLevel, "means": mapLevel},
+	rowsLevel:       rowLevels,
+	requestLevel:    rowLevels,
+	replyLevel:      rowLevels,
+	callbackRows:    rowLevels,
+	rowLevel:        {"each": rowsLevel, "means": mapLevel, "": valueLevel},
 }
+
+var rowLevels = map[string]level{useKey: valueLevel, "": rowLevel}
 
 func (l level) below(key string) level {
 	if below, ok := levels[l][key]; ok {
