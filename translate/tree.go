@@ -29,7 +29,7 @@ func load(t *Table) (*source, Problems) {
 		order := []string{"forms", "shared", "operations", "callbacks"} // in which they refer to each other
 		for _, name := range append(order, names(without(over, order...))...) {
 			if key, value := find(over, name); key != nil {
-				section := mappingAt(key, key, value)
+				section := mappingAt(over, key, value)
 				s.check(section, s.root, tableLevel, i == 0)
 				s.root = tableLevel.merge(s.root, section)
 				s.forms = names(child(s.root, "forms"))
@@ -127,13 +127,14 @@ func (l level) below(key string) level {
 func (l level) isMessage() bool { return l == requestLevel || l == replyLevel || l == callbackRows }
 
 // merge lays one tree over another. Mappings are merged, and everything else is replaced. null stays in the tree, since
-// it can remove a row that a message gets from shared ones.
+// it can remove a row that a message gets from shared ones. A mapping that an overlay changes has its place there.
 func (l level) merge(base, over *yaml.Node) *yaml.Node {
 	isMap, isGroup := over.Kind == yaml.MappingNode, over.Kind == yaml.SequenceNode && l == groupLevel
 	if base == nil || base.Kind != over.Kind || l == valueLevel || !isMap && !isGroup {
 		return over
 	}
 	merged := *base
+	merged.Line, merged.Column = over.Line, over.Column
 	if merged.Content = slices.Clone(base.Content); isGroup {
 		merged.Content = append(merged.Content, over.Content...)
 		return &merged
@@ -328,11 +329,10 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 				continue
 			}
 			c := RowChange{File: s.fileOf(over), Message: message.Value, Lost: lostKeys(b, a)}
-			c.Line = lineOf(a, func(n *yaml.Node) bool { return s.fileOf(n) == c.File })
-			operation, _, _ := strings.Cut(c.Message, " ")
-			for _, text := range []string{name, operation} { // it was removed, has lost a key, or is used by what is new
-				c.Line = cmp.Or(c.Line, lineOf(over, func(n *yaml.Node) bool { return n.Value == text }))
+			if c.Line = lineOf(over, name); a != nil && s.fileOf(a) == c.File {
+				c.Line = a.Line
 			}
+			c.Line = cmp.Or(c.Line, cmp.Or(rows, over).Line) // it is used by what is new
 			if a != nil {
 				c.After = name + ": " + showRow(a)
 			}
@@ -370,13 +370,13 @@ func lostKeys(before, after *yaml.Node) (lost []string) {
 	return lost
 }
 
-// lineOf returns the line of the first node in a tree for which is returns true; 0 for none.
-func lineOf(n *yaml.Node, is func(*yaml.Node) bool) (line int) {
-	if n == nil || is(n) {
-		return cmp.Or(n, &yaml.Node{}).Line
+// lineOf returns the line of the first text in a tree; 0 for none.
+func lineOf(n *yaml.Node, text string) (line int) {
+	if n.Value == text {
+		return n.Line
 	}
 	for _, child := range n.Content {
-		line = cmp.Or(line, lineOf(child, is))
+		line = cmp.Or(line, lineOf(child, text))
 	}
 	return line
 }
