@@ -90,17 +90,19 @@ const (
 	operationLevel
 	callbackLevel
 	sharedLevel
-	rowsLevel    // like operationsLevel
-	requestLevel // the rows of a message, which can use others
-	replyLevel   // likewise
-	callbackRows // likewise
+	rowsLevel // like operationsLevel
 	rowLevel
+	requestLevel // this one and those below: the rows of a message, which can use others
+	replyLevel
+	callbackRows
 )
 
 // levels are the levels below each level, by key; that of "" is the level below all other keys, or else mapLevel.
 var levels = map[level]map[string]level{
-	mapLevel:        {"flag": valueLevel},
-	tableLevel:      {"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel},
+	mapLevel: {"flag": valueLevel},
+	tableLevel: {
+		"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel,
+	},
 	codesLevel:      {"": groupLevel},
 	operationsLevel: {"": operationLevel},
 	callbacksLevel:  {"": callbackLevel},
@@ -124,7 +126,7 @@ func (l level) below(key string) level {
 }
 
 // isMessage reports whether the rows at the level can use others.
-func (l level) isMessage() bool { return l == requestLevel || l == replyLevel || l == callbackRows }
+func (l level) isMessage() bool { return l >= requestLevel }
 
 // merge lays one tree over another. Mappings are merged, and everything else is replaced. null stays in the tree, since
 // it can remove a row that a message gets from shared ones. A mapping that an overlay changes has its place there.
