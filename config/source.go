@@ -123,7 +123,7 @@ var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']{5,}'`)
 // withoutText returns an error about the syntax of a file without the text of the file, which is in quotes.
 func withoutText(text string) string {
 	if strings.HasPrefix(text, "unknown anchor ") { // of a value that begins with *
-		return "an alias is not supported: write the value itself, and put a value that begins with * in quotes"
+		return "put a value that begins with !, & or * in quotes: tags, anchors and aliases are not supported"
 	}
 	return quoted.ReplaceAllString(text, "the key")
 }

@@ -105,11 +105,7 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	shows := constant{text, success, t.success.codeJSON[form]}
-	if f.Numeric {
-		shows.kind = number
-	}
-	f.has, f.success = map[string]bool{}, cmp.Or(f.flagIs[1], shows)
+	f.has = map[string]bool{}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -205,9 +201,7 @@ func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.te
 
 // paired returns the code of a form that a code of another form has as its pair, or the code itself.
 func (t *Table) paired(from, to int, code string) string {
-	if first, known := t.codes[from].first[code]; known {
-		code = first
-	}
+	code = cmp.Or(t.codes[from].first[code], code)
 	if own := t.codes[to].own[code]; own != nil {
 		return own[0]
 	}
@@ -227,17 +221,17 @@ func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
 func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
-// other_code, if this replaces it.
+// other_code, if this replaces it. The caller must not modify the slice.
 func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
 	form := t.formIndex(f)
 	if form < 0 {
 		return nil, false
 	}
-	if codes = slices.Clone(t.codes[form].own[code]); codes == nil {
-		code, replaced = t.codeIn(0, form, code)
-		codes = []string{code}
+	if own := t.codes[form].own[code]; own != nil {
+		return own, false
 	}
-	return codes, replaced
+	code, replaced = t.codeIn(0, form, code)
+	return []string{code}, replaced
 }
 
 // appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is

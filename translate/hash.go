@@ -31,7 +31,7 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		switch {
 		case slot < 0:
 			s.errorf(n, "hash: the request of %s has no row %s%s", o.Name, name, didYouMeanRow(name, rows))
-		case rows[slot].Role.Replaced:
+		case rows[slot].Role.Same == "never":
 			s.errorf(n, "hash: %s has role: %s, and the gateway may replace it", name, rows[slot].Role.name)
 		case rows[slot].items != nil || inBoth && rows[slot].onlyForm() >= 0 && !inOne:
 			s.errorf(n, "hash: %s cannot be a list, and needs a path in each form of the operation", name)

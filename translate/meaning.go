@@ -24,10 +24,8 @@ type CodeMeaning struct {
 	Means Meaning
 }
 
-// Meanings returns the codes that have a meaning, in the order of the catalogue.
-func (t *Table) Meanings() []CodeMeaning {
-	return slices.DeleteFunc(slices.Clone(t.meanings), func(m CodeMeaning) bool { return m.Means == "" })
-}
+// Meanings returns the codes that have a meaning, in the order of the catalogue. The caller must not modify it.
+func (t *Table) Meanings() []CodeMeaning { return t.meanings }
 
 // Unpaired reports whether a code that an upstream of the form sends is unknown to clients of the other form: it is
 // neither in the catalogue nor paired, nor is it listed with form: and without a meaning, which says that nothing

@@ -21,12 +21,13 @@ func (s *source) readTable() {
 			Reply   string `is:"drop|pass"`
 		}
 	}
+	keys.Unknown.Request, keys.Unknown.Reply = "refuse", "drop"
+	keys.Nouns.Ko, keys.Nouns.En = []string{"대상", "서비스"}, []string{"object", "service"}
 	if !s.decode(s.root, "a table", &keys) {
 		return
 	}
-	t.bounds = keys.Bounds
-	onReply := cmp.Or(keys.Unknown.Reply, "drop")
-	t.unknown = map[Message]string{Request: cmp.Or(keys.Unknown.Request, "refuse"), Reply: onReply, callbackMessage: onReply}
+	onReply := keys.Unknown.Reply
+	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: keys.Unknown.Request, Reply: onReply, callbackMessage: onReply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -46,12 +47,9 @@ func (s *source) readTable() {
 		return
 	}
 	s.forms = names(keys.Forms) // an overlay may have removed one
-	t.nouns = map[string][]string{"ko": {"대상", "서비스"}, "en": {"object", "service"}}
-	for language, words := range map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En} {
-		if words != nil {
-			t.nouns[language] = words
-		}
-		if len(t.nouns[language]) != 2 {
+	t.nouns = map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En}
+	for language, words := range t.nouns {
+		if len(words) != 2 {
 			s.errorf(child(child(s.root, "nouns"), language),
 				"nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
 		}
@@ -99,7 +97,7 @@ func (s *source) readFieldText(n *yaml.Node) *fieldText {
 
 // readMoves reads which meanings values of a role have, and which can follow after which.
 func (s *source) readMoves(r *role, n *yaml.Node) {
-	r.Replaced, r.next = r.Same == "never", map[string][]string{}
+	r.next = map[string][]string{}
 	if r.Secret && r.Public {
 		s.errorf(n, "role %s cannot be secret and public", r.name)
 	}
@@ -145,9 +143,13 @@ func (s *source) readSuccess(n *yaml.Node) {
 			c = constant{text: cmp.Or(cmp.Or(keys.Codes...).text, "success")} // no reply has it
 		}
 		if c.text == "" || c.kind == boolean {
-			s.errorf(n, "codes.success: the code for %s, text or a number, is missing", form.name)
+			missing := "the code for %s, text or a number, is missing"
+			if form.object != "" {
+				missing = "%s has its code in an object, so it needs a flag, or the code of a success, text or a number"
+			}
+			s.errorf(n, "codes.success: "+missing, form.name)
 		}
-		form.Numeric = c.kind == number
+		form.Numeric, form.success = c.kind == number, cmp.Or(form.flagIs[1], c)
 		t.success.code[f], t.success.codeJSON[f] = c.text, form.codeJSON(c.text)
 	}
 	if code := t.success.code[0]; code != "" {
@@ -177,11 +179,6 @@ func (s *source) readOwn(n, codes *yaml.Node) {
 // checkReferences checks what can be checked only when the whole table has been read.
 func (s *source) checkReferences(operations *yaml.Node) {
 	t := s.table
-	for _, n := range s.refusalCodes {
-		if slices.Contains(t.success.code, n.Value) {
-			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
-		}
-	}
 	s.checkAllMeanings()
 	paths := map[string]string{} // by path: the operation, since the gateway finds the operation of a call by its path
 	for i, o := range t.operations {

@@ -70,7 +70,7 @@ func (s *source) checkAnswer(f int, json string, n *yaml.Node) {
 	if checkJSON([]byte(json), max(s.table.depth, 1)) == nil {
 		code = lookup(gjson.Parse(json), form.shows())
 	}
-	if form.success.kind != absent && !code.is(form.success) {
+	if form.has != nil && !code.is(form.success) {
 		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s %s, by which an "+
 			"acknowledgement is recognised", s.forms[f], form.shows(), form.success.json)
 	}

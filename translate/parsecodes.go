@@ -10,6 +10,9 @@ import (
 // open is the group of codes that say nothing beyond "the call failed".
 const open = "open"
 
+// groups are the names of all groups of codes but that of a success.
+var groups = append(slices.Clip(allMeanings), open)
+
 // codePairs are the codes of a form that stand for codes of the first form.
 type codePairs struct {
 	first map[string]string   // by code of the form
@@ -29,7 +32,7 @@ func (s *source) readCodes(n *yaml.Node) {
 		if group.Value == "success" {
 			continue
 		}
-		means := oneOf(s, group, "a group of codes", append(slices.Clone(allMeanings), open)...)
+		means := oneOf(s, group, "a group of codes", groups...)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
 			known, twice := t.inCatalogue[code]
@@ -60,16 +63,14 @@ func (s *source) readCodes(n *yaml.Node) {
 	}
 }
 
-// isGroup reports whether a group of codes can have this name.
-func (m Meaning) isGroup() bool { return m == open || slices.Contains(allMeanings, m) }
-
 // addMeaning adds what a code means. Those of open have no meaning.
 func (t *Table) addMeaning(m CodeMeaning, to map[string]CodeMeaning) {
 	if m.Means == open {
 		m.Means = ""
 	}
-	to[m.Code] = m
-	t.meanings = append(t.meanings, m)
+	if to[m.Code] = m; m.Means != "" {
+		t.meanings = append(t.meanings, m)
+	}
 }
 
 // readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
@@ -80,11 +81,12 @@ func (s *source) readCodesOf(f int, n *yaml.Node) {
 		what := "codes." + s.str(code, "a code")
 		for _, one := range listOf(is) {
 			first := s.str(one, what)
-			switch means := Meaning(first); {
+			means := Meaning(first)
+			switch isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means); {
 			case first == "":
-			case is != one && !t.InCatalogue(first) && means.isGroup():
+			case isMeaning && is != one:
 				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
-			case !t.InCatalogue(first) && means.isGroup():
+			case isMeaning:
 				t.addMeaning(CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
 				s.checkMeaning(code, t.known[f][code.Value])
 			case f == 0:
@@ -112,7 +114,7 @@ func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
 	case m.Means == "":
 	case !in && m.Form == t.forms[0].name:
-		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, s.suggest(m.Code, t.catalogue))
+		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, DidYouMean(m.Code, t.catalogue))
 	case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
 	default:
 		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, cmp.Or(known.Means, open), m.Means)
@@ -122,7 +124,7 @@ func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
 // checkCode checks that a code is in the catalogue, and returns it.
 func (s *source) checkCode(n *yaml.Node, code string) string {
 	if known := s.table.catalogue; code != "" && len(known) > 0 && !s.table.InCatalogue(code) {
-		s.errorf(n, "%q is none of the codes%s", code, s.suggest(code, known))
+		s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))
 	}
 	return code
 }

@@ -56,7 +56,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		s.readHash(o, k.Hash)
 	}
 	// An address that nothing was created with is notified of what may come again.
-	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Replaced })
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Same == "never" })
 	s.checkOperation(o, name, n)
 }
 

@@ -59,16 +59,11 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, what string)
 }
 
 func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what string) *row {
-	t, at := s.table, n
-	for _, value := range Members(n) { // an overlay may have changed a part of the row
-		if value.Column >= fileColumns {
-			at = value
-		}
-	}
+	t := s.table
 	r := &row{
 		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid,
 		node: n, id: name.Value,
-		source: Row{s.fileOf(at), at.Line, name.Value + ": " + showRow(n)},
+		source: Row{s.fileOf(n), n.Line, name.Value + ": " + showRow(n)},
 	}
 	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
 		r.Path[0] = path

@@ -163,8 +163,6 @@ type role struct {
 	Done  []string // the meanings that say that what counts was done, such as a payment
 	Moves []string // which meaning can follow directly after which, as "unpaid to paid"; nothing follows after the others
 
-	Replaced bool `key:"-"` // Same is never
-
 	means []string            // the meanings that Moves names, in this order
 	next  map[string][]string // by Moves
 }

@@ -16,15 +16,13 @@ import (
 // source is the tree of a table, with its overlays merged into it, and the table that is read from it. It collects
 // problems, so that one run reports all of them.
 type source struct {
-	table        *Table
-	root         *yaml.Node
-	forms        []string // the names of the forms in the tree, which may be wrong
-	changes      []RowChange
-	keys         map[reflect.Type][]keyOfField
-	refusalCodes []*yaml.Node    // codes that a refusal of the gateway can have
-	compared     int             // the names that were compared for suggestions
-	used         map[string]bool // by name of shared rows
-	problems     Problems
+	table    *Table
+	root     *yaml.Node
+	forms    []string // the names of the forms in the tree, which may be wrong
+	changes  []RowChange
+	keys     map[reflect.Type][]keyOfField
+	used     map[string]bool // by name of shared rows
+	problems Problems
 }
 
 // errorf adds a problem at the position of n.
@@ -154,6 +152,7 @@ func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
 			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
 		}
 	case *[]string:
+		*v = nil
 		for _, item := range s.items(n, key) {
 			*v = append(*v, s.text(item, key, is))
 		}
@@ -208,7 +207,9 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "":
 		return s.str(n, key)
 	case "a code":
-		s.refusalCodes = append(s.refusalCodes, n)
+		if slices.Contains(s.table.success.code, n.Value) {
+			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
+		}
 		return s.checkCode(n, s.str(n, is))
 	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
@@ -245,7 +246,6 @@ const missingWord, otherWord = "missing", "other"
 
 // constant returns a scalar of the table: a whole number, true or false, or text, and in a pair also null or a word.
 func (s *source) constant(n *yaml.Node, inPair bool) constant {
-	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
 	case inPair && n.Tag == nullTag:
 		return constant{null, nullText, "null"}
@@ -267,13 +267,11 @@ func (s *source) constant(n *yaml.Node, inPair bool) constant {
 	return constant{}
 }
 
-// form returns the index of the form that n names, or -1.
-func (s *source) form(n *yaml.Node, what string) int {
-	f := s.table.formIndex(Form(n.Value))
-	if f < 0 {
+// form checks that n names a form.
+func (s *source) form(n *yaml.Node, what string) {
+	if s.table.formIndex(Form(n.Value)) < 0 {
 		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), strings.Join(s.forms, ", "))
 	}
-	return f
 }
 
 // unknownKey adds a problem for a key that is not one of the known keys.
@@ -311,12 +309,3 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 
 // otherCharacter finds a character that a name of a field cannot have, such as one that is not UTF-8.
 var otherCharacter = regexp.MustCompile(`[^\pL\pM0-9_$-]`)
-
-// suggest is DidYouMean with a limit: a table with many mistakes and many names has suggestions for the first mistakes
-// only.
-func (s *source) suggest(name string, known []string) string {
-	if s.compared += len(known); s.compared > 300_000 {
-		return ""
-	}
-	return DidYouMean(name, known)
-}

@@ -3,8 +3,12 @@ package translate
 import "strings"
 
 // DidYouMean returns `; did you mean X?` for a misspelled name, to be appended to an error that names it. X is the
-// most similar of the known names. It returns "" if no known name is similar, or if several are equally similar.
+// most similar of the known names. It returns "" if no known name is similar, if several are equally similar, or if
+// there are more than 300: a table can have as many mistakes.
 func DidYouMean(name string, known []string) string {
+	if len(known) > 300 {
+		return ""
+	}
 	best, distance, found := "", min(2, (2+len(name))/4), false // a short name with more edits is a different name
 	for _, candidate := range known {
 		if candidate == "" || candidate == name {

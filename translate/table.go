@@ -34,7 +34,7 @@ type Table struct {
 	roles       map[string]*role
 	fields      map[string]*fieldText // by name of the field
 	catalogue   []string
-	meanings    []CodeMeaning // all items of the catalogue
+	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
 	codes       []codePairs              // by form
@@ -154,13 +154,10 @@ func (t *Table) Operation(name string) *Operation {
 // HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
 // have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
-	for _, r := range o.rows[m] {
+	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
 		lacks := func(f Form) bool { return ofForm(o.table, f, r.Path) == "" }
-		if r.hasRole(role) && !slices.ContainsFunc(forms, lacks) {
-			return true
-		}
-	}
-	return false
+		return r.hasRole(role) && !slices.ContainsFunc(forms, lacks)
+	})
 }
 
 // RequestRow returns the row of the request that has a role, or nil. filled reports that it writes a constant: whoever

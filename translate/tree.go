@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func load(t *Table) (*source, Problems) {
 		order := []string{"forms", "shared", "operations", "callbacks"} // in which they refer to each other
 		for _, name := range append(order, names(without(over, order...))...) {
 			if key, value := find(over, name); key != nil {
-				section := mappingAt(key, key, value)
+				section := mappingAt(over, key, value)
 				s.check(section, s.root, tableLevel, i == 0)
 				s.root = tableLevel.merge(s.root, section)
 				s.forms = names(child(s.root, "forms"))
@@ -81,8 +80,8 @@ const nullTag = "!!null"
 type level int
 
 const (
-	valueLevel level = iota // is replaced as a whole
-	mapLevel                // is merged
+	mapLevel   level = iota // is merged
+	valueLevel              // is replaced as a whole
 	tableLevel
 	codesLevel
 	groupLevel      // a list is added to the one that is there
@@ -91,31 +90,33 @@ const (
 	operationLevel
 	callbackLevel
 	sharedLevel
-	rowsLevel    // like operationsLevel
-	requestLevel // the rows of a message, which can use others
-	replyLevel   // likewise
-	callbackRows // likewise
+	rowsLevel // like operationsLevel
 	rowLevel
+	requestLevel // this one and those below: the rows of a message, which can use others
+	replyLevel
+	callbackRows
 )
 
-// levels are the levels below each level, by key; that of "" is the level below all other keys.
+// levels are the levels below each level, by key; that of "" is the level below all other keys, or else mapLevel.
 var levels = map[level]map[string]level{
-	mapLevel: {"flag": valueLevel, "": mapLevel},
+	mapLevel: {"flag": valueLevel},
 	tableLevel: {
-		"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel, "": mapLevel,
+		"operations": operationsLevel, "callbacks": callbacksLevel, "shared": sharedLevel, "codes": codesLevel,
 	},
 	codesLevel:      {"": groupLevel},
 	operationsLevel: {"": operationLevel},
 	callbacksLevel:  {"": callbackLevel},
-	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel, "": mapLevel},
-	callbackLevel:   {"request": callbackRows, "": mapLevel},
+	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel},
+	callbackLevel:   {"request": callbackRows},
 	sharedLevel:     {"": rowsLevel},
-	rowsLevel:       {useKey: valueLevel, "": rowLevel},
-	requestLevel:    {useKey: valueLevel, "": rowLevel},
-	replyLevel:      {useKey: valueLevel, "": rowLevel},
-	callbackRows:    {useKey: valueLevel, "": rowLevel},
-	rowLevel:        {"each": rowsLevel, "means": mapLevel},
+	rowsLevel:       rowLevels,
+	requestLevel:    rowLevels,
+	replyLevel:      rowLevels,
+	callbackRows:    rowLevels,
+	rowLevel:        {"each": rowsLevel, "means": mapLevel, "": valueLevel},
 }
+
+var rowLevels = map[string]level{useKey: valueLevel, "": rowLevel}
 
 func (l level) below(key string) level {
 	if below, ok := levels[l][key]; ok {
@@ -125,16 +126,17 @@ func (l level) below(key string) level {
 }
 
 // isMessage reports whether the rows at the level can use others.
-func (l level) isMessage() bool { return l == requestLevel || l == replyLevel || l == callbackRows }
+func (l level) isMessage() bool { return l >= requestLevel }
 
 // merge lays one tree over another. Mappings are merged, and everything else is replaced. null stays in the tree, since
-// it can remove a row that a message gets from shared ones.
+// it can remove a row that a message gets from shared ones. A mapping that an overlay changes has its place there.
 func (l level) merge(base, over *yaml.Node) *yaml.Node {
 	isMap, isGroup := over.Kind == yaml.MappingNode, over.Kind == yaml.SequenceNode && l == groupLevel
 	if base == nil || base.Kind != over.Kind || l == valueLevel || !isMap && !isGroup {
 		return over
 	}
 	merged := *base
+	merged.Line, merged.Column = over.Line, over.Column
 	if merged.Content = slices.Clone(base.Content); isGroup {
 		merged.Content = append(merged.Content, over.Content...)
 		return &merged
@@ -187,7 +189,7 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 		}
 		old := there[name]
 		known := old != nil && old.Tag != nullTag
-		hint := func() string { return s.suggest(name, slices.Collect(maps.Keys(there))) }
+		hint := func() string { return DidYouMean(name, names(base)) }
 		switch isNull := value.Tag == nullTag; {
 		case isNull && value.Value != "null":
 			s.errorf(key, "%s has no value; null removes it", key.Value)
@@ -329,11 +331,10 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 				continue
 			}
 			c := RowChange{File: s.fileOf(over), Message: message.Value, Lost: lostKeys(b, a)}
-			c.Line = lineOf(a, func(n *yaml.Node) bool { return s.fileOf(n) == c.File })
-			operation, _, _ := strings.Cut(c.Message, " ")
-			for _, text := range []string{name, operation} { // it was removed, has lost a key, or is used by what is new
-				c.Line = cmp.Or(c.Line, lineOf(over, func(n *yaml.Node) bool { return n.Value == text }))
+			if c.Line = lineOf(over, name); a != nil && s.fileOf(a) == c.File {
+				c.Line = a.Line
 			}
+			c.Line = cmp.Or(c.Line, cmp.Or(rows, over).Line) // it is used by what is new
 			if a != nil {
 				c.After = name + ": " + showRow(a)
 			}
@@ -371,13 +372,13 @@ func lostKeys(before, after *yaml.Node) (lost []string) {
 	return lost
 }
 
-// lineOf returns the line of the first node in a tree for which is returns true; 0 for none.
-func lineOf(n *yaml.Node, is func(*yaml.Node) bool) (line int) {
-	if n == nil || is(n) {
-		return cmp.Or(n, &yaml.Node{}).Line
+// lineOf returns the line of the first text in a tree; 0 for none.
+func lineOf(n *yaml.Node, text string) (line int) {
+	if n.Value == text {
+		return n.Line
 	}
 	for _, child := range n.Content {
-		line = cmp.Or(line, lineOf(child, is))
+		line = cmp.Or(line, lineOf(child, text))
 	}
 	return line
 }

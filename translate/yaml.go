@@ -89,15 +89,9 @@ func syntaxProblems(file string, err error) (problems Problems) {
 // type of a value, and for each anchor and alias, since aliases can expand without limit. The texts have no names: in
 // a config they may be a secret that begins with one of these characters.
 func (s *source) inspect(n *yaml.Node) {
-	if n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!") {
-		s.errorf(n, "a tag is not supported; put a value that begins with ! in quotes")
-	}
-	if n.Anchor != "" {
-		s.errorf(n, "an anchor is not supported; put a value that begins with & in quotes")
-	}
-	if n.Kind == yaml.AliasNode {
-		s.errorf(n, "an alias is not supported: write the value itself, and put a value that begins with * in quotes")
-		return
+	isTagged := n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!")
+	if isTagged || n.Anchor != "" || n.Kind == yaml.AliasNode {
+		s.errorf(n, "put a value that begins with !, & or * in quotes: tags, anchors and aliases are not supported")
 	}
 	seen := map[string]int{}
 	for key := range Members(n) {
@@ -202,6 +196,9 @@ func show(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
+// quoted are the styles of a text that is in quotes, or a block.
+const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+
 // maxShown limits the pairs of a row that are shown. An overlay can have 100,000.
 const maxShown = 20
 
@@ -224,7 +221,7 @@ func showRow(n *yaml.Node) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Style&quoted != 0 {
 		return strconv.Quote(n.Value)
 	}
 	return n.Value

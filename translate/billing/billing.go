@@ -68,17 +68,11 @@ func NeverPaid(t *translate.Table, meaning string) bool {
 // Final reports whether a bill stays in a state with this meaning.
 func Final(t *translate.Table, meaning string) bool { return t.Final(State, meaning) }
 
-// Later returns the meanings that a bill can have after one with this meaning, which is among them. After an unknown
-// one it can have all.
-func Later(t *translate.Table, meaning string) []string {
-	return t.After(State, meaning)
-}
-
 // Moves are the meanings that a bill can have after each meaning, which is among them.
 func Moves(t *translate.Table) map[string][]string {
 	moves := map[string][]string{}
 	for _, meaning := range t.MeaningsOf(State) {
-		moves[meaning] = Later(t, meaning)
+		moves[meaning] = t.After(State, meaning)
 	}
 	return moves
 }
