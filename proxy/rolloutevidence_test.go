@@ -165,7 +165,7 @@ success v2 create
 fault old {"operation":"bill.read","count":2,"body":"{\"bill_id\":\"1234567890ABCDEFGHIJ\",\"appr_state\":\"W\",\"appr_price\":\"111\"}"}
 success v2 read`)
 	v := m.verdict("bill.read", evidence.ByShadow, compared(1))
-	if len(v.Fields) == 0 || v.Fields[0].Old != "111" || v.Fields[0].New != "(empty)" {
+	if len(v.Fields) == 0 || v.Fields[0].Old != "111" || v.Fields[0].New != "(missing)" {
 		t.Errorf("%+v", v.Fields)
 	}
 }

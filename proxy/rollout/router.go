@@ -344,5 +344,6 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err := r.store.SweepBills(ctx, clock.StoreTime, r.now(), keep); err != nil {
 		return err
 	}
-	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))
+	_, err := r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
+	return err
 }

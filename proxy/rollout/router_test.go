@@ -309,7 +309,7 @@ func TestPaidReadsOfSharedBillsAreEvidence(t *testing.T) {
 		}
 		paid := -1
 		for _, n := range d.Counts().Snapshot().Counts {
-			paid = len(n.Paid.Least)
+			paid = len(n.Paid)
 		}
 		if err != nil || paid != row.paid || relevant && row.result == rollout.Absent {
 			t.Errorf("%+v: %d paid, relevant %t, %v", row, paid, relevant, err)

@@ -145,8 +145,8 @@ func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state unpaid (requested) X"},
 		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, evidence.Differs, "billId bill (requested) (another)"},
 		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, evidence.NotThere, ""},
-		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) 9980"},
-		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) PARTNER_006"},
+		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 9980"},
+		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 PARTNER_006"},
 		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, evidence.NoAnswer, ""},
 		"no answer":                     {`<html>`, 502, evidence.NoAnswer, ""},
 		"a success that shows nothing":  {`{"billId":"1","apprPrice":"30000"}`, 200, evidence.NoAnswer, ""},
@@ -154,7 +154,7 @@ func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 	} {
 		a := answer("v2", row.body)
 		a.Status = row.status
-		got := evidence.CompareCreated(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
+		got := evidence.CompareCreated(read, "1", "30000", a)
 		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
 			t.Errorf("%s: %+v", name, got)
 		}

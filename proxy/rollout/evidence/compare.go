@@ -30,8 +30,11 @@ const (
 	NoAnswer Class = "unclear"   // a backend did not answer, or is in maintenance
 )
 
+// skipped is the class, in the metrics, of comparisons over a limit, or at the end of the gateway.
+const skipped Class = "skipped"
+
 // classes are all of them.
-var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
+var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer, skipped}
 
 // A Kind is the kind of a difference.
 type Kind string
@@ -79,8 +82,22 @@ const codePath = "(code)"
 // texts.
 func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
-	first, second := read(op, a, shared), read(op, b, shared)
-	c := Comparison{Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
+	first, second, table := read(op, a, shared), read(op, b, shared), op.Table()
+	c := compareCodes(table, first, second)
+	if c.Class == Same {
+		state := second.of(billing.State)
+		c.States = state.Path != ""
+		c.Paid = billing.Paid(table, state.Means) && billing.Paid(table, first.of(billing.State).Means)
+		if c.Differences = compareFacts(table, first, second, ignore); len(c.Differences) > 0 {
+			c.Class = Differs
+		}
+	}
+	return c
+}
+
+// compareCodes compares two answers without their fields.
+func compareCodes(table *translate.Table, first, second reading) Comparison {
+	c := Comparison{Class: Same, Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
 	switch {
 	case first.unclear:
 		c.Class = NoAnswer
@@ -92,20 +109,13 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 		c.Class = NotThere
 	case first.code != second.code:
 		c.Class = Differs
-		known, keys := op.Table().Catalogue(), []string{first.key, second.key}
-		c.Differences = []Difference{{
-			codePath, InCode, maskCode(first.code, known, keys),
-			maskCode(second.code, known, keys),
-		}}
-	default:
-		c.Class = Same
-		state := second.of(billing.State)
-		c.States = state.Path != ""
-		table := op.Table()
-		c.Paid = billing.Paid(table, state.Means) && billing.Paid(table, first.of(billing.State).Means)
-		if c.Differences = compareFacts(table, first, second, ignore); len(c.Differences) > 0 {
-			c.Class = Differs
+		mask := func(code string) string {
+			if slices.Contains(table.Catalogue(), code) {
+				return code
+			}
+			return example(translate.Fact{Text: code, Role: codePath, Public: true}, first.key, second.key)
 		}
+		c.Differences = []Difference{{codePath, InCode, mask(first.code), mask(second.code)}}
 	}
 	return c
 }
@@ -150,50 +160,37 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	return r
 }
 
-// Created are the values of a create that a read shows.
-type Created struct{ Bill, Amount string }
-
 // CompareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
-func CompareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
-	shown := read(op, a, false)
+func CompareCreated(op *translate.Operation, bill, amount string, a Answer) Comparison {
+	table, shown := op.Table(), read(op, a, false)
+	c := compareCodes(table, reading{
+		bill: strings.Clone(bill), code: table.SuccessCode(table.Forms()[0]), success: true,
+	}, shown)
+	c.ReadBack, c.States = true, true
 	state, price := shown.of(billing.State), shown.of(billing.Amount)
-	table := op.Table()
 	unpaid, paid := billing.Unpaid(table, state.Means), billing.Paid(table, state.Means)
-	c := Comparison{
-		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true,
-		States: true,
+	differs := func(kind Kind, f translate.Fact, asked string) {
+		c.Class = Differs
+		c.Differences = append(c.Differences, Difference{f.Path, kind, asked + " (requested)", example(f, shown.key)})
 	}
-	differs := func(d Difference) { c.Class, c.Differences = Differs, append(c.Differences, d) }
 	switch {
-	case shown.another != "":
-		differs(Difference{shown.another, InBill, "(requested)", "(another)"})
-	case shown.unclear:
-		c.Class = NoAnswer
-	case shown.missing:
-		c.Class = NotThere
-	case !shown.success:
-		code := maskCode(shown.code, table.Catalogue(), []string{shown.key})
-		differs(Difference{codePath, InCode, "(success)", code})
-	case state.Empty, paid && price.Empty && asked.Amount != "": // a success without a state shows no bill
+	case c.Class != Same:
+	case state.Empty, paid && price.Empty && amount != "": // a success without a state shows no bill
 		c.Class = NoAnswer
 	case !unpaid && !paid && billing.Final(table, state.Means):
 		c.Class = Moved
 	default:
-		c.Paid = paid
-		if !unpaid && !paid {
-			differs(Difference{state.Path, InState, billing.Begins(table) + expected, example(state, shown.key)})
+		if c.Paid = paid; !unpaid && !paid {
+			differs(InState, state, billing.Begins(table))
 		}
 		shows := !price.Empty && (paid || strings.Trim(price.Text, "0") != "")
-		if shows && asked.Amount != "" && price.Text != asked.Amount {
-			differs(Difference{price.Path, InMoney, amount(asked.Amount) + expected, example(price, shown.key)})
+		if shows && amount != "" && price.Text != amount {
+			differs(InMoney, price, legibleAmount(amount))
 		}
 	}
 	return c
 }
-
-// expected follows a value of a create, which is not from the answer of a backend.
-const expected = " (requested)"
 
 // of is the first fact of a role, an empty one if the table has none.
 func (r reading) of(role string) translate.Fact {
@@ -222,19 +219,17 @@ func compareFacts(t *translate.Table, first, second reading, ignore []string) []
 			slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
 			continue
 		}
-		d := Difference{Path: f.Path, Kind: InOther}
-		switch f.Role {
-		case billing.Amount:
-			d.Kind = InMoney
-		case billing.State:
-			d.Kind = InState
-		default:
-			if f.Exact {
-				d.Kind = InExact
-			}
+		kind := InOther
+		switch {
+		case f.Role == billing.Amount:
+			kind = InMoney
+		case f.Role == billing.State:
+			kind = InState
+		case f.Exact:
+			kind = InExact
 		}
-		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
-		found = append(found, d)
+		keys := []string{first.key, second.key}
+		found = append(found, Difference{f.Path, kind, example(f, keys...), example(g, keys...)})
 	}
 	return found
 }
@@ -248,12 +243,8 @@ func covers(path, field string) bool {
 // another field.
 func example(f translate.Fact, keys ...string) string {
 	switch {
-	case f.Empty && f.JSON == "":
-		return "(missing)"
-	case f.Empty && f.JSON == "null":
-		return "(null)"
 	case f.Empty:
-		return "(empty)"
+		return "(missing)"
 	case f.Secret:
 		return "(key)"
 	}
@@ -265,14 +256,6 @@ func example(f translate.Fact, keys ...string) string {
 	return legible(f)
 }
 
-// maskCode shows codes of the catalogue as they are, and masks others like values.
-func maskCode(code string, known, keys []string) string {
-	if slices.Contains(known, code) {
-		return code
-	}
-	return example(translate.Fact{Text: code, JSON: code, Role: codePath, Public: true}, keys...)
-}
-
 // legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone
 // or a card into a report.
 func legible(f translate.Fact) string {
@@ -282,7 +265,7 @@ func legible(f translate.Fact) string {
 	return billing.Hidden
 }
 
-// amount is an amount if people may see it.
-func amount(text string) string {
+// legibleAmount is an amount if people may see it.
+func legibleAmount(text string) string {
 	return legible(translate.Fact{Text: text, Role: billing.Amount, Public: true})
 }

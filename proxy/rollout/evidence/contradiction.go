@@ -16,7 +16,7 @@ func Contradicts(bill string, c ledger.Contradiction) Comparison {
 	case ledger.NotDone:
 		d.Kind = InState
 	case ledger.Money:
-		d.First, d.Second = amount(d.First), amount(d.Second)
+		d.First, d.Second = legibleAmount(d.First), legibleAmount(d.Second)
 	}
 	if d.Path == "" {
 		d.Path = "(" + string(d.Kind) + ")"

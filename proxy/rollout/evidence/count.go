@@ -155,13 +155,9 @@ func (n *Count) merge(more Count) {
 	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
-	for _, hash := range more.Bills.Least {
-		n.Bills.addHash(hash)
-	}
+	n.Bills.merge(more.Bills...)
 	n.States = n.States || more.States
-	for _, hash := range more.Paid.Least {
-		n.Paid.addHash(hash)
-	}
+	n.Paid.merge(more.Paid...)
 	for path, f := range more.Fields {
 		n.field(path, f)
 	}

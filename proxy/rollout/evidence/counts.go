@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,14 +78,16 @@ func (t countSet) merge(more Count) {
 	t[at].merge(more)
 }
 
-// sorted returns the counts by partner, then operation.
+// sorted returns the counts by version, partner and operation.
 func (t countSet) sorted() []Count {
 	all := make([]Count, 0, len(t))
 	for _, n := range t {
 		all = append(all, *n)
 	}
 	slices.SortFunc(all, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+		return cmp.Or(
+			cmp.Compare(a.Version, b.Version), cmp.Compare(a.Partner, b.Partner), cmp.Compare(a.Operation, b.Operation),
+		)
 	})
 	return all
 }
@@ -189,6 +190,14 @@ func (t *Counts) Return(without []Count) {
 	t.leaving = nil
 }
 
+func (t *Counts) merge(counted []Count) {
+	for _, more := range counted {
+		if len(t.all) < maxCounts || t.all[more.place()] != nil {
+			t.all.merge(more)
+		}
+	}
+}
+
 // Know records that a partner exists, so that its calls count also without a success.
 func (t *Counts) Know(partner partner.ID) {
 	t.mu.Lock()
@@ -282,22 +291,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	for backend, why := range end.Unsupported {
 		if why != "" {
 			n.addUnsupported(backend, why, Unsupported{1, t.moment()})
-		}
-	}
-}
-
-// Merge adds other counts. They may be merged only once, as nothing identifies their comparisons.
-func (t *Counts) Merge(counted []Count) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.merge(counted)
-}
-
-func (t *Counts) merge(counted []Count) {
-	for _, more := range counted {
-		more.Version = cmp.Or(more.Version, t.table)
-		if len(t.all) < maxCounts || t.all[more.place()] != nil {
-			t.all.merge(more)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,17 +71,15 @@ func (t *Stored) Flush(ctx context.Context) error {
 	if t.store == nil {
 		return nil
 	}
+	ended := make(chan error, 1) // the result may not be received
 	select {
 	case t.flushing <- struct{}{}:
+		go func() {
+			ended <- t.flush(t.keeping)
+			<-t.flushing
+		}()
 	case <-ctx.Done():
-		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
 	}
-	ended := make(chan error, 1) // the result may not be received
-	go func() {
-		err := t.flush(t.keeping)
-		<-t.flushing
-		ended <- err
-	}()
 	select {
 	case err := <-ended:
 		return err
@@ -94,7 +91,6 @@ func (t *Stored) Flush(ctx context.Context) error {
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) (err error) {
 	all := t.Drain()
-	slices.SortStableFunc(all, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
 	left := all
 	for len(left) > 0 && err == nil {
 		added := slices.IndexFunc(left, func(n Count) bool { return n.Version != left[0].Version })
@@ -208,10 +204,4 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 		all.merge(n)
 	}
 	return t.snapshot(table, all.sorted())
-}
-
-// Sweep removes counts of other versions of the table from the store that are older than before.
-func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
-	_, err := t.store.SweepCounts(ctx, t.Table(), before)
-	return err
 }
