@@ -308,7 +308,7 @@ func TestPaidReadsOfSharedBillsAreEvidence(t *testing.T) {
 			err = d.Ended(t.Context(), route, rollout.Ending{Shown: &shown})
 		}
 		paid := -1
-		for _, n := range d.Counts().Snapshot().Counts {
+		for _, n := range d.Counts().Snapshot() {
 			paid = len(n.Paid)
 		}
 		if err != nil || paid != row.paid || relevant && row.result == rollout.Absent {
@@ -353,13 +353,13 @@ func TestResetForgetsWhatIsNotStoredYet(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	d.Counts().Ended(someone, "bill.read", evidence.Old, evidence.End{Code: "0000", Succeeded: true})
-	if n := len(d.Counts().Snapshot().Counts); n != 1 {
+	if n := len(d.Counts().Snapshot()); n != 1 {
 		t.Fatalf("%d counts", n)
 	}
 	if err := d.Decide(t.Context(), store.Change{Action: store.Reset, Partner: someone, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
-	if left := d.Counts().Snapshot().Counts; len(left) > 0 {
+	if left := d.Counts().Snapshot(); len(left) > 0 {
 		t.Errorf("%+v", left)
 	}
 }

@@ -12,9 +12,11 @@ type Bills []uint64
 
 const maxHashes = 256
 
+// add adds a bill, if it has an id.
 func (b *Bills) add(bill string) {
-	sum := sha256.Sum256([]byte(bill))
-	b.merge(binary.BigEndian.Uint64(sum[:8]))
+	if sum := sha256.Sum256([]byte(bill)); bill != "" {
+		b.merge(binary.BigEndian.Uint64(sum[:8]))
+	}
 }
 
 func (b *Bills) merge(hashes ...uint64) {

@@ -92,7 +92,7 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 	counts := newCounts()
 	fails := func() { counts.Ended(someone, "bill.create", evidence.New, evidence.End{Code: "PARTNER_003"}) }
 	fails()
-	if s := counts.Snapshot(); len(s.Counts) != 0 {
+	if s := counts.Snapshot(); len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 	counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true})
@@ -101,23 +101,23 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	fails()
-	if s := counts.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Codes["PARTNER_003"][evidence.New] != 1 {
+	if s := counts.Snapshot(); len(s) != 1 || s[0].Codes["PARTNER_003"][evidence.New] != 1 {
 		t.Errorf("%+v", s)
 	}
-	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot().Counts) != 1 {
+	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot()) != 1 {
 		t.Error("a call that names no partner is counted")
 	}
 	counts.Know(partner.Of("refused"))
-	if counts.Ended(partner.Of("refused"), "bill.create", evidence.New, evidence.End{Code: "PARTNER_006"}); len(counts.Snapshot().Counts) != 2 {
+	if counts.Ended(partner.Of("refused"), "bill.create", evidence.New, evidence.End{Code: "PARTNER_006"}); len(counts.Snapshot()) != 2 {
 		t.Error("a partner that is known is not counted")
 	}
 	counts.Forget(partner.Of("refused"))
 	counts.Forget(partner.Of("else"))
-	if s := counts.Snapshot(); len(s.Counts) != 1 {
+	if s := counts.Snapshot(); len(s) != 1 {
 		t.Errorf("%+v", s)
 	}
 	counts.Forget(someone)
-	if s := counts.Snapshot(); len(s.Counts) != 0 {
+	if s := counts.Snapshot(); len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 }

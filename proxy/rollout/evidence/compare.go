@@ -49,14 +49,12 @@ const (
 	InOther Kind = "other"
 )
 
-// grave reports whether one such difference is enough for FAIL.
-func (k Kind) grave() bool { return k != InOther }
-
 // A Difference is one field in which two answers differ. The values are hidden unless the field is public by the table.
 type Difference struct {
-	Path          string // in the first form of the table; codePath if the codes differ
-	Kind          Kind
-	First, Second string
+	Path string `json:"path"` // in the first form of the table; codePath if the codes differ
+	Kind Kind   `json:"kind"`
+	Old  string `json:"old"` // of the first answer, or of the create
+	New  string `json:"new"`
 }
 
 // A Comparison is the comparison of two answers to the same call.
@@ -216,7 +214,9 @@ func compareFacts(t *translate.Table, first, second reading, ignore []string) []
 			continue // masked: both were compared with the request
 		}
 		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) ||
-			slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+			slices.ContainsFunc(ignore, func(path string) bool {
+				return path == f.Path || strings.HasPrefix(f.Path, path+".") // of an object that contains it
+			}) {
 			continue
 		}
 		kind := InOther
@@ -234,11 +234,6 @@ func compareFacts(t *translate.Table, first, second reading, ignore []string) []
 	return found
 }
 
-// covers reports whether a path is that of the field, or of an object that contains it.
-func covers(path, field string) bool {
-	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
-}
-
 // example is a value as a report may show it. A key is never shown, also if a mistake in the table put it into
 // another field.
 func example(f translate.Fact, keys ...string) string {
@@ -253,12 +248,7 @@ func example(f translate.Fact, keys ...string) string {
 			return "(key)"
 		}
 	}
-	return legible(f)
-}
-
-// legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone
-// or a card into a report.
-func legible(f translate.Fact) string {
+	// A backend that fills a wrong field must not put a name, a phone or a card into a report.
 	if f.Public && f.Paired || billing.Legible(f.Role, f.Public, f.Text) {
 		return f.Text
 	}
@@ -267,5 +257,5 @@ func legible(f translate.Fact) string {
 
 // legibleAmount is an amount if people may see it.
 func legibleAmount(text string) string {
-	return legible(translate.Fact{Text: text, Role: billing.Amount, Public: true})
+	return example(translate.Fact{Text: text, Role: billing.Amount, Public: true})
 }

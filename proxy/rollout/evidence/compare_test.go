@@ -169,7 +169,7 @@ operations:
 			// In the other order the class is the same, with the values exchanged.
 			back := evidence.CompareAnswers(read, test.b, test.a, ignore)
 			for i, d := range back.Differences {
-				back.Differences[i].First, back.Differences[i].Second = d.Second, d.First
+				back.Differences[i].Old, back.Differences[i].New = d.New, d.Old
 			}
 			if back.Class != got.Class || cmp.Diff(back.Differences, got.Differences) != "" {
 				t.Errorf("in the other order: %+v, not %+v", back, got)
@@ -184,7 +184,7 @@ operations:
 func shownDifferences(c evidence.Comparison) string {
 	var all []string
 	for _, d := range c.Differences {
-		all = append(all, fmt.Sprint(d.Path, " ", d.Kind, " ", d.First, " ", d.Second))
+		all = append(all, fmt.Sprint(d.Path, " ", d.Kind, " ", d.Old, " ", d.New))
 	}
 	return strings.Join(all, ", ")
 }
@@ -258,7 +258,7 @@ func TestExamplesShowNoPersonalData(t *testing.T) {
 				want = text
 			}
 			got := evidence.CompareAnswers(read, v2(`,"`+v2Name+`":"`+text+`"`), legacy(`,"`+legacyName+`":"x"`), nil)
-			if len(got.Differences) != 1 || got.Differences[0].First != want || got.Differences[0].Second != "•••" {
+			if len(got.Differences) != 1 || got.Differences[0].Old != want || got.Differences[0].New != "•••" {
 				t.Errorf("%s %s: %+v, want %s", v2Name, text, got, want)
 			}
 		}

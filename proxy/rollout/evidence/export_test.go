@@ -17,8 +17,8 @@ var CompareAnswers = compareAnswers
 
 // Merge adds counts with the table in use.
 func (t *Counts) Merge(counted []Count) {
-	for i := range counted {
-		counted[i].Version = t.table
+	for _, n := range counted {
+		n.Version = t.table
+		t.all.merge(n)
 	}
-	t.merge(counted)
 }

@@ -154,11 +154,8 @@ func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.config.InFlight = 0
 	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, s.cancel)
+	context.AfterFunc(ctx, s.cancel)
 	s.wait.Wait() // each ends with its context
 	s.cancel()
-	if !stop() {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }

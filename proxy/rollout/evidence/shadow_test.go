@@ -125,10 +125,10 @@ func TestDifferencesAreConfirmed(t *testing.T) {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 			// The success of the first upstream shows that the partner exists: the call is counted, whatever the other answers.
-			if counts := s.counts.Snapshot().Counts; len(counts) != 1 && name != "a panic" {
+			if counts := s.counts.Snapshot(); len(counts) != 1 && name != "a panic" {
 				t.Errorf("%+v", counts)
 			}
-			for _, n := range s.counts.Snapshot().Counts {
+			for _, n := range s.counts.Snapshot() {
 				for path := range n.Fields {
 					if n.Differed != 1 || path != "apprPrice" || n.Fields[path].Kind != evidence.InMoney {
 						t.Errorf("%+v", n)
@@ -250,10 +250,10 @@ func TestExamplesNameBackendBillAndCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]evidence.Field{
-		"apprPrice":  {Kind: evidence.InMoney, Count: 1, Old: "20000", New: "30000", Bill: "1", Request: "call-1", At: at},
-		"apprIssuer": {Kind: evidence.InOther, Count: 1, Old: "•••", New: "•••", Bill: "1", Request: "call-1", At: at},
+		"apprPrice":  {Difference: evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, Old: "20000", New: "30000"}, Count: 1, Bill: "1", Request: "call-1", At: at},
+		"apprIssuer": {Difference: evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, Old: "•••", New: "•••"}, Count: 1, Bill: "1", Request: "call-1", At: at},
 	}
-	if diff := cmp.Diff(want, s.counts.Snapshot().Counts[0].Fields); diff != "" {
+	if diff := cmp.Diff(want, s.counts.Snapshot()[0].Fields); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

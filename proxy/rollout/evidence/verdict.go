@@ -68,14 +68,8 @@ type Compared struct {
 	Paid   int `json:"paid"` // of Bills
 	Tally
 
-	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
-	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
-}
-
-// A FieldReport is one field that differs.
-type FieldReport struct {
-	Path string `json:"path"`
-	Field
+	Bound  float64 `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
+	Fields []Field `json:"fields"` // that differ, sorted by kind, the gravest first, and count
 }
 
 // Assumption describes the bound and its assumptions.
@@ -86,7 +80,7 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"the true rate can be higher."
 
 // Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
-func Verdicts(s Snapshot, limits Limits) []Verdict {
+func Verdicts(counted []Count, limits Limits) []Verdict {
 	all := []Verdict{}
 	give := func(v Verdict, r Ruling, why Note) {
 		v.Ruling, v.Reason = r, why
@@ -94,7 +88,7 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 		v.Few = slices.Contains([]string{"comparisons", "bills", "paid", "calls", "calls_at_old"}, why.Kind)
 		all = append(all, v)
 	}
-	for _, n := range s.Counts {
+	for _, n := range counted {
 		v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: &n.CallStats}
 		if n.Unread != nil { // what there is beside it is not all
 			give(v, Inconclusive, Say("unchecked", n.Unread))
@@ -120,7 +114,9 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 // Together is the ruling of all verdicts of a partner: FAIL if one is, then INCONCLUSIVE, then PASS. A verdict that
 // is INCONCLUSIVE only for too few calls counts if there is no other. It is "" without verdicts.
 func Together(verdicts []Verdict) Ruling {
-	for _, first := range []Verdict{{Ruling: Fail}, {Ruling: Inconclusive}, {Ruling: Pass}, {Ruling: Inconclusive, Few: true}} {
+	for _, first := range []Verdict{
+		{Ruling: Fail}, {Ruling: Inconclusive}, {Ruling: Pass}, {Ruling: Inconclusive, Few: true},
+	} {
 		for _, v := range verdicts {
 			if v.Ruling == first.Ruling && v.Few == first.Few {
 				return v.Ruling
@@ -133,12 +129,9 @@ func Together(verdicts []Verdict) Ruling {
 func (n Count) compared() *Compared {
 	c := &Compared{
 		Number: n.Compared, Bills: len(n.Bills), Paid: len(n.Paid), Tally: n.Tally,
-		Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Bound: upperBound(n.Differed, n.Compared), Fields: slices.AppendSeq([]Field{}, maps.Values(n.Fields)),
 	}
-	for path, f := range n.Fields {
-		c.Fields = append(c.Fields, FieldReport{path, f})
-	}
-	slices.SortFunc(c.Fields, func(a, b FieldReport) int {
+	slices.SortFunc(c.Fields, func(a, b Field) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count),
 			strings.Compare(a.Path, b.Path))
 	})
@@ -150,15 +143,10 @@ func rank(k Kind) int {
 	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
 }
 
-// compareExamples orders examples of a field: the gravest kind first, then the earliest.
-func compareExamples(a, b Field) int {
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill))
-}
-
 func (n Count) rule(by Evidence, c *Compared, limits Limits) (Ruling, Note) {
 	var grave []Note
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
-		if f := n.Fields[path]; f.Kind.grave() {
+		if f := n.Fields[path]; f.Kind != InOther {
 			grave = append(grave, Say("field", path, f.Kind, f.Count))
 		}
 	}
@@ -198,9 +186,6 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
 	}
-	less := func(times [2]int) bool {
-		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
-	}
 	var lacking, against, open []Note
 	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
 		lacking = append(lacking, Say("unsupported", why, b.Unsupported[New][why].Count))
@@ -212,7 +197,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
 		case more(times):
 			against = append(against, compared(Say("more", code), times))
-		case creates && less(times):
+		case creates && chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance:
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
 			against = append(against, compared(Say("less", code), times))

@@ -36,10 +36,11 @@ func (l Language) Words(n Note) string {
 	return fmt.Sprintf(cmp.Or(allWords()[n.Kind][l], allWords()[n.Kind][English]), l.values(n)...)
 }
 
+// values are those of a note in words.
 func (l Language) values(n Note) []any {
-	texts := make([]any, len(n.Values))
-	for i, value := range n.Values {
-		texts[i] = l.value(value)
+	var texts []any
+	for _, value := range n.Values {
+		texts = append(texts, l.value(value))
 	}
 	return texts
 }
@@ -50,15 +51,11 @@ func (l Language) value(value any) string {
 	case Note:
 		return l.Words(v)
 	case []Note:
-		return l.joined(v, ", ")
+		return joined(l, v, ", ")
 	case Verdict:
-		return l.Words(v.note())
+		return l.Words(Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason))
 	case []Verdict:
-		all := make([]Note, len(v))
-		for i := range v {
-			all[i] = v[i].note()
-		}
-		return l.joined(all, "; ")
+		return joined(l, v, "; ")
 	case time.Time:
 		return v.UTC().Format(time.RFC3339)
 	case time.Duration: // in whole seconds, if it has any
@@ -68,12 +65,10 @@ func (l Language) value(value any) string {
 	return cmp.Or(allWords()[fmt.Sprintf("%T %s", value, text)][l], text)
 }
 
-func (v Verdict) note() Note { return Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason) }
-
-func (l Language) joined(all []Note, separator string) string {
+func joined[T any](l Language, all []T, separator string) string {
 	texts := make([]string, len(all))
 	for i, one := range all {
-		texts[i] = l.Words(one)
+		texts[i] = l.value(one)
 	}
 	return strings.Join(texts, separator)
 }
