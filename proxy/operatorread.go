@@ -93,7 +93,7 @@ func (g *Gateway) ReadBill(
 	result.Shows, result.Callback = reply.shows, reply.callback
 	if g.current.Load() == s { // else the comparison would count for another table
 		result.Created = func(amount string) evidence.Comparison {
-			return evidence.CompareCreated(s.readOperation, evidence.Created{Bill: bill, Amount: amount}, reply.answer)
+			return evidence.CompareCreated(s.readOperation, bill, amount, reply.answer)
 		}
 	}
 	return result, asker

@@ -112,7 +112,7 @@ func (c *ComparedBills) add(result evidence.Comparison, bill string) {
 	}
 	for _, d := range result.Differences {
 		if len(c.Fields) < compareFields {
-			c.Fields = append(c.Fields, ComparedField{rollout.ShownBill(bill), d.Path, d.Kind, d.First, d.Second})
+			c.Fields = append(c.Fields, ComparedField{rollout.ShownBill(bill), d.Path, d.Kind, d.Old, d.New})
 		}
 	}
 }

@@ -27,7 +27,7 @@ func newComparing(t *testing.T) *comparing {
 		return map[string]evidence.Comparison{
 			"same": {Class: evidence.Same, Succeeded: [2]bool{true, true}}, "refused": {Class: evidence.Same}, "old": {Class: evidence.NotThere, Succeeded: [2]bool{true, false}}, "none": {Class: evidence.NotThere},
 			"new": {Class: evidence.NotThere, Succeeded: [2]bool{false, true}}, "moved": {Class: evidence.Moved}, "unclear": {Class: evidence.NoAnswer},
-			"money": {Class: evidence.Differs, Differences: []evidence.Difference{{Path: "bill.price", Kind: evidence.InMoney, First: "20000", Second: "20001"}}},
+			"money": {Class: evidence.Differs, Differences: []evidence.Difference{{Path: "bill.price", Kind: evidence.InMoney, Old: "20000", New: "20001"}}},
 		}[strings.TrimRight(bill, "0123456789")]
 	}
 	must(t, c.store.Prove(t.Context(), partner.Of("one")))

@@ -93,7 +93,7 @@ func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
 	defer db.Close()
 	changed := parse(t, overlaid(t, "operations: {bill.read: {reply: {apprNum: {required: false}}}}"))
 	for _, key := range []string{"k", "else"} {
-		d.compares(key, 1, evidence.Differs, evidence.Difference{Path: "apprNum", Kind: evidence.InExact, First: "1", Second: "2"})
+		d.compares(key, 1, evidence.Differs, evidence.Difference{Path: "apprNum", Kind: evidence.InExact, Old: "1", New: "2"})
 		d.ends(key, "bill.create", evidence.New, 10, fine)
 	}
 	held := func(want int, about string) {
@@ -101,7 +101,7 @@ func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
 		all, err := d.Router.Counts().Marked(t.Context())
 		must(t, err)
 		exact := 0
-		for _, n := range all.Counts {
+		for _, n := range all {
 			exact += len(n.ExactFields())
 		}
 		equal(t, exact, want, about)
@@ -116,7 +116,7 @@ func TestReloadKeepsCountsThatAreNotStored(t *testing.T) {
 	}
 	rename("hidden", "billbridge_counts")
 	held(2, "after a flush that failed")
-	equal(t, len(d.Router.Counts().Snapshot().Counts), 1, "counts with the table in use go back")
+	equal(t, len(d.Router.Counts().Snapshot()), 1, "counts with the table in use go back")
 	d.Router.Counts().Forget(partner.Of("else"))
 	held(1, "after a reset")
 	d.ends("k", "bill.create", evidence.New, 5, fine)
@@ -143,7 +143,7 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() { given <- d.Router.Counts().Flush(ctx) }()
-	for len(d.Router.Counts().Snapshot().Counts) > 0 { // until the flush has drained them
+	for len(d.Router.Counts().Snapshot()) > 0 { // until the flush has drained them
 		runtime.Gosched()
 	}
 	stop()

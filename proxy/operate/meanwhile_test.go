@@ -45,16 +45,19 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			answers[operate.Report](other, "GET", "/rollout/report")
 			var armed atomic.Bool
 			c := parse(t, separate)
-			now := func() time.Time {
-				if armed.CompareAndSwap(true, false) {
+			var reads atomic.Int32
+			config := func() *config.Config { // it is read for the partner, then for its name, after the stage
+				if armed.Load() && reads.Add(1) == 2 {
+					armed.Store(false)
 					other.change(row.meanwhile)
 				}
-				return noon
+				return c
 			}
+			now := func() time.Time { return noon }
 			router, err := rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: now})
 			must(t, err)
 			o := operate.New(operate.Options{
-				Config: func() *config.Config { return c }, Store: opened, Rollout: router, Now: func() time.Time { return noon },
+				Config: config, Store: opened, Rollout: router, Now: now,
 			})
 			armed.Store(row.meanwhile != "")
 			m := row.do

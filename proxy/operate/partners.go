@@ -139,7 +139,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		return nil, err
 	}
 	traffic := map[partner.ID]Traffic{}
-	for _, n := range counted.Counts {
+	for _, n := range counted {
 		t := traffic[n.Partner]
 		t.add(n, o.Rollout.Counts().Limits().Success)
 		traffic[n.Partner] = t

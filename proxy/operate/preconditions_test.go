@@ -138,7 +138,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		}
 		d.Router.Counts().Add(partner.Of("else"), "bill.read", evidence.Comparison{
 			Class: evidence.Differs, Bill: "B-7", Succeeded: [2]bool{true, true}, Request: "call-7", At: noon,
-			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, First: "1000", Second: "1001"}},
+			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, Old: "1000", New: "1001"}},
 		})
 		set := "/rollout/stage?by=a&partner=<k>&stage="
 		text := "give force=money_elsewhere. Reasons:\n  <else:12>: apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z) [money_elsewhere]"

@@ -30,15 +30,19 @@ type Report struct {
 }
 
 // newReport makes the report of what was counted until a time.
-func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
+func newReport(counted []evidence.Count, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
-		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits,
-		Assumption: evidence.Assumption, Partners: list(partners), Verdicts: evidence.Verdicts(s, limits),
+		Until: until.UTC().Truncate(time.Second), Limits: limits, Assumption: evidence.Assumption,
+		Partners: list(partners), Verdicts: evidence.Verdicts(counted, limits),
 	}
+	r.Since = r.Until
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
 	}
-	for _, n := range s.Counts {
+	for _, n := range counted {
+		if n.Since.Before(r.Since) {
+			r.Since = n.Since
+		}
 		r.Calls += n.Calls[evidence.Old] + n.Calls[evidence.New]
 	}
 	return r
@@ -70,7 +74,9 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 	if err != nil {
 		return answer, err
 	}
-	counted, err := o.Rollout.Counts().Of(ctx, only)
+	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
+	defer cancel()
+	counted, err := o.Rollout.Counts().Of(within, only)
 	if err != nil {
 		return answer, err
 	}
@@ -79,7 +85,7 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 		answer.Verdicts[i].Name = o.who(answer.Verdicts[i].Partner).Name
 	}
 	answer.Uncounted, answer.Ignored = uncounted, o.Rollout.Settings().Config.Shadow.Ignore
-	answer.Version = o.Version
+	answer.Version, answer.Table = o.Version, o.Rollout.Counts().Table()
 	for _, name := range o.Rollout.Settings().Backends {
 		b := Backend{Name: name}
 		if u := o.Config().Upstreams.Find(name); u != nil { // as ever, but for the moment of a reload

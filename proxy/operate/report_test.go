@@ -35,12 +35,12 @@ func TestReports(t *testing.T) {
 	add(full, 2, evidence.Moved)
 	add(full, 1, evidence.NoAnswer)
 	add(full, 2, evidence.Differs,
-		evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, First: "30000", Second: "(missing)"},
-		evidence.Difference{Path: "apprState", Kind: evidence.InState, First: "F", Second: "W"},
-		evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
-		evidence.Difference{Path: "apiKey", Kind: evidence.InOther, First: "(key)", Second: "(key)"})
+		evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, Old: "30000", New: "(missing)"},
+		evidence.Difference{Path: "apprState", Kind: evidence.InState, Old: "F", New: "W"},
+		evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, Old: "aa|*a_a*", New: "<a>`[a](a)"},
+		evidence.Difference{Path: "apiKey", Kind: evidence.InOther, Old: "(key)", New: "(key)"})
 	for _, path := range []string{"apprNum", "apprDt", "apprMonthly"} {
-		add(full, 1, evidence.Differs, evidence.Difference{Path: path, Kind: evidence.InOther, First: "9", Second: "99"})
+		add(full, 1, evidence.Differs, evidence.Difference{Path: path, Kind: evidence.InOther, Old: "9", New: "99"})
 	}
 	other := partner.ID(strings.Repeat("b", 64))
 	for i := range 150 {
@@ -76,6 +76,7 @@ func TestReports(t *testing.T) {
 		"full":  whole,
 		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
+		r.Table = "0123456789ab"
 		for ending, format := range map[string]string{"txt": "text", "json": "json"} {
 			var got bytes.Buffer
 			must(t, r.Write(&got, format))

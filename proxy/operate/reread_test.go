@@ -338,7 +338,7 @@ func TestReadBackIsAnEntryOfTheQueue(t *testing.T) {
 			equal(t, *reads, []string{"B1 at fresh as member/shop after 1m0s"})
 			var got evidence.Tally
 			n := 0
-			for _, c := range d.Router.Counts().Snapshot().Counts {
+			for _, c := range d.Router.Counts().Snapshot() {
 				got, n = c.Tally, c.Compared
 			}
 			equal(t, got, row.want)

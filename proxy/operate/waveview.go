@@ -56,8 +56,8 @@ func (o *Operator) waveView(
 			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
 	}
-	facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
-		return o.Rollout.Counts().OfThese(ctx, of)
+	facts.Counted = sync.OnceValues(func() ([]evidence.Count, error) {
+		return o.Rollout.Counts().Of(ctx, of...)
 	})
 	return wave.Look(plan, w, partners, facts), nil
 }

@@ -108,14 +108,19 @@ func (r *Router) SetGauges(ctx context.Context) error {
 	return errors.Join(err, r.setUnknown(ctx), r.setVerdicts(ctx))
 }
 
+// gaugesWithin bounds the reads of counts for the gauges.
+const gaugesWithin = 10 * time.Second
+
 // setVerdicts sets the gauge of the verdicts. The log has once that counts of partners cannot be read.
 func (r *Router) setVerdicts(ctx context.Context) error {
-	counted, err := r.counts.Of(ctx, "")
+	ctx, cancel := context.WithTimeout(ctx, gaugesWithin)
+	defer cancel()
+	counted, err := r.counts.Of(ctx)
 	if err != nil {
 		return err
 	}
 	var texts []string
-	for _, n := range counted.Counts {
+	for _, n := range counted {
 		if n.Unread != nil {
 			texts = append(texts, n.Unread.Error())
 		}

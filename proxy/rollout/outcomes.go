@@ -39,9 +39,9 @@ const (
 	ByGateway  = "gateway"
 )
 
-// Relevant reports whether [Router.Ended] would record what the answer to a call with this route showed.
+// Relevant reports whether [Router.Ended] would record or count what the answer to a call with this route showed.
 func (w Route) Relevant(s ReadResult) bool {
-	return w.recorded && (w.bill.Unknown() || s.Result == Present)
+	return w.recorded && w.bill.Unknown() || (w.recorded || w.ReadBack) && s.Result == Present
 }
 
 // An Ending is how a call ended, for the ledger.
@@ -80,7 +80,7 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 			events = append(events, r.event(c, w.Upstream, ledger.Created{Amount: c.Amount, Next: next}))
 		}
 	}
-	if e.Shown != nil && w.Relevant(*e.Shown) {
+	if e.Shown != nil && w.recorded && w.Relevant(*e.Shown) {
 		s := *e.Shown
 		s.By, s.Merchant = ByCall, c.Merchant
 		events = append(events, r.looked(c, w.Upstream, s, r.arrived(c))...)
@@ -149,15 +149,19 @@ func (r *Router) Contradicted(bill ledger.Bill, found []ledger.Contradiction) {
 	}
 }
 
-// countLook counts a read of a partner that shows a bill of the new backend as the ledger knows it. A paid one counts as
-// paid if its amount is that of the create. If both backends have the same bills, there is no ledger.
+// countLook counts a read of a partner that shows a bill of the new backend with the amount of its create. If both
+// backends have the same bills, the ledger does not have that amount: reads that show a bill paid count. In stage shadow
+// such amounts were compared.
 func (r *Router) countLook(w Route, e Ending, known ledger.Bill) {
 	if e.Shown == nil || e.Shown.Said || e.Shown.Result != Present || !w.ReadBack || w.call.Writes {
 		return
 	}
 	shows := e.Shown.Shows
-	shared := r.current.Load().Config.Bills == config.Shared
-	if !shared && (shows.Amount == "" || shows.Amount != known.Amount) {
+	counts := shows.Amount == known.Amount
+	if r.current.Load().Config.Bills == config.Shared {
+		counts = shows.Paid
+	}
+	if !counts || shows.Amount == "" {
 		return
 	}
 	r.counts.Add(w.call.Partner, ledger.CreateOperation, evidence.Comparison{

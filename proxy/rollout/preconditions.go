@@ -48,10 +48,10 @@ type Facts struct {
 	Decided  store.Rollout
 
 	Seen     func() ([]store.SeenPartner, error)
-	Counted  func() (evidence.Snapshot, error)
+	Counted  func() ([]evidence.Count, error)
 	verdicts func() (map[partner.ID][]evidence.Verdict, error)
 	bills    func(partner.ID) ([]store.Bills, error)
-	marked   func() (evidence.Snapshot, error)
+	marked   func() ([]evidence.Count, error)
 }
 
 // Facts returns those of one partner, or of all for "". Each may take as long as within, but bills of all partners
@@ -62,7 +62,7 @@ func (r *Router) Facts(ctx context.Context, decided store.Rollout, only partner.
 	f.Seen = once(ctx, within, func(ctx context.Context) ([]store.SeenPartner, error) {
 		return r.store.SeenPartners(ctx, in)
 	})
-	f.Counted = once(ctx, within, func(ctx context.Context) (evidence.Snapshot, error) {
+	f.Counted = once(ctx, within, func(ctx context.Context) ([]evidence.Count, error) {
 		return r.counts.Of(ctx, only)
 	})
 	began := sync.OnceValue(time.Now)
@@ -111,7 +111,7 @@ func (f *Facts) Against(m Move) (all []BlockingReason) {
 func (f *Facts) own(id partner.ID) ([]evidence.Verdict, error) {
 	by, err := f.verdicts()
 	counted, _ := f.Counted() // the error is that of the verdicts
-	return by[id], cmp.Or(err, counted.Missing(func(other partner.ID) bool { return other == id }))
+	return by[id], cmp.Or(err, evidence.Missing(counted, func(other partner.ID) bool { return other == id }))
 }
 
 // Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:
@@ -223,7 +223,7 @@ func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	}
 	by, err := f.verdicts()
 	counted, _ := f.Counted() // the error is that of the verdicts
-	missing := counted.Missing(func(id partner.ID) bool { return m.Concerns(f.Decided, id) })
+	missing := evidence.Missing(counted, func(id partner.ID) bool { return m.Concerns(f.Decided, id) })
 	if err := cmp.Or(err, missing); err != nil {
 		return nil, err
 	}
@@ -333,14 +333,14 @@ func (f *Facts) atBackends(m Move) (all []BlockingReason, err error) {
 		lacking = f.lacking(f.Settings, counted, backend, func(partner partner.ID) bool { return m.Concerns(f.Decided, partner) })
 	}
 	all = append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...)
-	return all, counted.Missing(func(id partner.ID) bool { // there may be an exact field that differs
+	return all, evidence.Missing(counted, func(id partner.ID) bool { // there may be an exact field that differs
 		return m.advances() || m.Concerns(f.Decided, id)
 	})
 }
 
 // money returns the exact fields that differ, but for those of one partner.
-func (f *Facts) money(counted evidence.Snapshot, but partner.ID) (all []evidence.Note) {
-	for _, n := range counted.Counts {
+func (f *Facts) money(counted []evidence.Count, but partner.ID) (all []evidence.Note) {
+	for _, n := range counted {
 		if n.Partner == but {
 			continue
 		}
@@ -375,7 +375,7 @@ func (r *Router) AgainstStop(ctx context.Context, within time.Duration) (all []B
 		restored := evidence.Say("restored", s.Backends[evidence.New], s.Backends[evidence.Old])
 		all = append(all, reasonsOf(FromStore, restored)...)
 	}
-	return all, counted.Missing(moves)
+	return all, evidence.Missing(counted, moves)
 }
 
 // AgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
@@ -398,6 +398,8 @@ func (r *Router) AgainstBegin(ctx context.Context) []BlockingReason {
 
 // AgainstReset are the blocking reasons of a reset: verdicts that are FAIL, and counts that cannot be read.
 func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
+	ctx, cancel := context.WithTimeout(ctx, PreconditionsWithin)
+	defer cancel()
 	counted, err := r.counts.Of(ctx, partner)
 	if err != nil {
 		return unchecked(err)
@@ -409,7 +411,7 @@ func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []Blockin
 		}
 	}
 	all := reasonsOf(Unproven, failed...)
-	for _, n := range counted.Counts {
+	for _, n := range counted {
 		if n.Unread != nil {
 			all = append(all, unchecked(n.Unread)...)
 		}
@@ -419,9 +421,9 @@ func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []Blockin
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry.
 func (r *Router) lacking(
-	s *Settings, counted evidence.Snapshot, backend evidence.Backend, concerned func(partner.ID) bool,
+	s *Settings, counted []evidence.Count, backend evidence.Backend, concerned func(partner.ID) bool,
 ) (all []evidence.Note) {
-	for _, n := range counted.Counts {
+	for _, n := range counted {
 		if !concerned(n.Partner) {
 			continue
 		}

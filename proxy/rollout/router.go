@@ -327,7 +327,7 @@ func atMost(part float64, do func(context.Context) error) func(context.Context) 
 
 // Close waits for comparisons until ctx ends, and stores the counts. It is called after Run and the last Route.
 func (r *Router) Close(ctx context.Context) error {
-	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
+	_ = r.shadow.Close(ctx) // what was under way is not counted
 	return r.counts.Close(ctx)
 }
 
@@ -344,5 +344,6 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err := r.store.SweepBills(ctx, clock.StoreTime, r.now(), keep); err != nil {
 		return err
 	}
-	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))
+	_, err := r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
+	return err
 }

@@ -290,6 +290,43 @@ func TestSharedBills(t *testing.T) {
 	}
 }
 
+// With bills: shared, a read of the partner that shows a bill paid is evidence too, and is not recorded.
+func TestPaidReadsOfSharedBillsAreEvidence(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageNew, ", bills: shared")
+	d.Counts().Know(someone)
+	for _, row := range []struct {
+		result rollout.ProbeResult
+		shows  ledger.Shows
+		paid   int // of the counted bills
+	}{
+		{rollout.Absent, ledger.Shows{}, -1},
+		{rollout.Present, ledger.Shows{Amount: "1000"}, -1},
+		{rollout.Present, ledger.Shows{Paid: true}, -1},
+		{rollout.Present, ledger.Shows{Paid: true, Amount: "1000"}, 1},
+	} {
+		route, err := d.other(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := rollout.ReadResult{Result: row.result, State: "F", Shows: row.shows}
+		relevant := route.Relevant(shown)
+		if relevant {
+			err = d.Ended(t.Context(), route, rollout.Ending{Shown: &shown})
+		}
+		paid := -1
+		for _, n := range d.Counts().Snapshot() {
+			paid = len(n.Paid)
+		}
+		if err != nil || paid != row.paid || relevant && row.result == rollout.Absent {
+			t.Errorf("%+v: %d paid, relevant %t, %v", row, paid, relevant, err)
+		}
+	}
+	if _, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 // All operations on a bill that may have been created go to the backend of its create, without a probe.
 func TestPendingBillHasItsOwner(t *testing.T) {
 	t.Parallel()
@@ -323,13 +360,13 @@ func TestResetForgetsWhatIsNotStoredYet(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
 	d.Counts().Ended(someone, "bill.read", evidence.Old, evidence.End{Code: "0000", Succeeded: true})
-	if n := len(d.Counts().Snapshot().Counts); n != 1 {
+	if n := len(d.Counts().Snapshot()); n != 1 {
 		t.Fatalf("%d counts", n)
 	}
 	if err := d.Decide(t.Context(), store.Change{Action: store.Reset, Partner: someone, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
-	if left := d.Counts().Snapshot().Counts; len(left) > 0 {
+	if left := d.Counts().Snapshot(); len(left) > 0 {
 		t.Errorf("%+v", left)
 	}
 }

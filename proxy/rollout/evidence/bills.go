@@ -6,25 +6,22 @@ import (
 	"slices"
 )
 
-// Bills count distinct bills, up to maxHashes, by their smallest hashes. Two of them can be merged, and are then the
-// same as one that has seen all bills.
-type Bills struct {
-	Least []uint64 `json:"least"` // ascending
-}
+// Bills count distinct bills, up to maxHashes, by their smallest hashes, ascending. Two of them can be merged, and are
+// then the same as one that has seen all bills.
+type Bills []uint64
 
 const maxHashes = 256
 
+// add adds a bill, if it has an id.
 func (b *Bills) add(bill string) {
-	sum := sha256.Sum256([]byte(bill))
-	b.addHash(binary.BigEndian.Uint64(sum[:8]))
-}
-
-func (b *Bills) addHash(hash uint64) {
-	if at, known := slices.BinarySearch(b.Least, hash); !known && at < maxHashes {
-		b.Least = slices.Insert(b.Least, at, hash)
-		b.Least = b.Least[:min(len(b.Least), maxHashes)]
+	if sum := sha256.Sum256([]byte(bill)); bill != "" {
+		b.merge(binary.BigEndian.Uint64(sum[:8]))
 	}
 }
 
-// number is the number of distinct bills; maxHashes stands for any larger one.
-func (b Bills) number() int { return len(b.Least) }
+func (b *Bills) merge(hashes ...uint64) {
+	all := append(slices.Clone(*b), hashes...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	*b = all[:min(len(all), maxHashes)]
+}

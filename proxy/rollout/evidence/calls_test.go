@@ -92,7 +92,7 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 	counts := newCounts()
 	fails := func() { counts.Ended(someone, "bill.create", evidence.New, evidence.End{Code: "PARTNER_003"}) }
 	fails()
-	if s := counts.Snapshot(); len(s.Counts) != 0 {
+	if s := counts.Snapshot(); len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 	counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true})
@@ -101,23 +101,23 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	fails()
-	if s := counts.Snapshot(); len(s.Counts) != 1 || s.Counts[0].Codes["PARTNER_003"][evidence.New] != 1 {
+	if s := counts.Snapshot(); len(s) != 1 || s[0].Codes["PARTNER_003"][evidence.New] != 1 {
 		t.Errorf("%+v", s)
 	}
-	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot().Counts) != 1 {
+	if counts.Add("", "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}); len(counts.Snapshot()) != 1 {
 		t.Error("a call that names no partner is counted")
 	}
 	counts.Know(partner.Of("refused"))
-	if counts.Ended(partner.Of("refused"), "bill.create", evidence.New, evidence.End{Code: "PARTNER_006"}); len(counts.Snapshot().Counts) != 2 {
+	if counts.Ended(partner.Of("refused"), "bill.create", evidence.New, evidence.End{Code: "PARTNER_006"}); len(counts.Snapshot()) != 2 {
 		t.Error("a partner that is known is not counted")
 	}
 	counts.Forget(partner.Of("refused"))
 	counts.Forget(partner.Of("else"))
-	if s := counts.Snapshot(); len(s.Counts) != 1 {
+	if s := counts.Snapshot(); len(s) != 1 {
 		t.Errorf("%+v", s)
 	}
 	counts.Forget(someone)
-	if s := counts.Snapshot(); len(s.Counts) != 0 {
+	if s := counts.Snapshot(); len(s) != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -145,8 +145,8 @@ func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state unpaid (requested) X"},
 		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, evidence.Differs, "billId bill (requested) (another)"},
 		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, evidence.NotThere, ""},
-		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) 9980"},
-		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code (success) PARTNER_006"},
+		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 9980"},
+		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 PARTNER_006"},
 		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, evidence.NoAnswer, ""},
 		"no answer":                     {`<html>`, 502, evidence.NoAnswer, ""},
 		"a success that shows nothing":  {`{"billId":"1","apprPrice":"30000"}`, 200, evidence.NoAnswer, ""},
@@ -154,7 +154,7 @@ func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 	} {
 		a := answer("v2", row.body)
 		a.Status = row.status
-		got := evidence.CompareCreated(read, evidence.Created{Bill: "1", Amount: "30000"}, a)
+		got := evidence.CompareCreated(read, "1", "30000", a)
 		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
 			t.Errorf("%s: %+v", name, got)
 		}

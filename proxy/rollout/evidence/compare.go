@@ -30,8 +30,11 @@ const (
 	NoAnswer Class = "unclear"   // a backend did not answer, or is in maintenance
 )
 
+// skipped is the class, in the metrics, of comparisons over a limit, or at the end of the gateway.
+const skipped Class = "skipped"
+
 // classes are all of them.
-var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer}
+var classes = []Class{Same, Differs, NotThere, Moved, NoAnswer, skipped}
 
 // A Kind is the kind of a difference.
 type Kind string
@@ -46,14 +49,12 @@ const (
 	InOther Kind = "other"
 )
 
-// grave reports whether one such difference is enough for FAIL.
-func (k Kind) grave() bool { return k != InOther }
-
 // A Difference is one field in which two answers differ. The values are hidden unless the field is public by the table.
 type Difference struct {
-	Path          string // in the first form of the table; codePath if the codes differ
-	Kind          Kind
-	First, Second string
+	Path string `json:"path"` // in the first form of the table; codePath if the codes differ
+	Kind Kind   `json:"kind"`
+	Old  string `json:"old"` // of the first answer, or of the create
+	New  string `json:"new"`
 }
 
 // A Comparison is the comparison of two answers to the same call.
@@ -79,8 +80,22 @@ const codePath = "(code)"
 // texts.
 func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
-	first, second := read(op, a, shared), read(op, b, shared)
-	c := Comparison{Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
+	first, second, table := read(op, a, shared), read(op, b, shared), op.Table()
+	c := compareCodes(table, first, second)
+	if c.Class == Same {
+		state := second.of(billing.State)
+		c.States = state.Path != ""
+		c.Paid = billing.Paid(table, state.Means) && billing.Paid(table, first.of(billing.State).Means)
+		if c.Differences = compareFacts(table, first, second, ignore); len(c.Differences) > 0 {
+			c.Class = Differs
+		}
+	}
+	return c
+}
+
+// compareCodes compares two answers without their fields.
+func compareCodes(table *translate.Table, first, second reading) Comparison {
+	c := Comparison{Class: Same, Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
 	switch {
 	case first.unclear:
 		c.Class = NoAnswer
@@ -92,20 +107,13 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 		c.Class = NotThere
 	case first.code != second.code:
 		c.Class = Differs
-		known, keys := op.Table().Catalogue(), []string{first.key, second.key}
-		c.Differences = []Difference{{
-			codePath, InCode, maskCode(first.code, known, keys),
-			maskCode(second.code, known, keys),
-		}}
-	default:
-		c.Class = Same
-		state := second.of(billing.State)
-		c.States = state.Path != ""
-		table := op.Table()
-		c.Paid = billing.Paid(table, state.Means) && billing.Paid(table, first.of(billing.State).Means)
-		if c.Differences = compareFacts(table, first, second, ignore); len(c.Differences) > 0 {
-			c.Class = Differs
+		mask := func(code string) string {
+			if slices.Contains(table.Catalogue(), code) {
+				return code
+			}
+			return example(translate.Fact{Text: code, Role: codePath, Public: true}, first.key, second.key)
 		}
+		c.Differences = []Difference{{codePath, InCode, mask(first.code), mask(second.code)}}
 	}
 	return c
 }
@@ -150,50 +158,37 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	return r
 }
 
-// Created are the values of a create that a read shows.
-type Created struct{ Bill, Amount string }
-
 // CompareCreated compares the read of a bill shortly after its create with the create: the bill, its state,
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
-func CompareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
-	shown := read(op, a, false)
+func CompareCreated(op *translate.Operation, bill, amount string, a Answer) Comparison {
+	table, shown := op.Table(), read(op, a, false)
+	c := compareCodes(table, reading{
+		bill: strings.Clone(bill), code: table.SuccessCode(table.Forms()[0]), success: true,
+	}, shown)
+	c.ReadBack, c.States = true, true
 	state, price := shown.of(billing.State), shown.of(billing.Amount)
-	table := op.Table()
 	unpaid, paid := billing.Unpaid(table, state.Means), billing.Paid(table, state.Means)
-	c := Comparison{
-		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true,
-		States: true,
+	differs := func(kind Kind, f translate.Fact, asked string) {
+		c.Class = Differs
+		c.Differences = append(c.Differences, Difference{f.Path, kind, asked + " (requested)", example(f, shown.key)})
 	}
-	differs := func(d Difference) { c.Class, c.Differences = Differs, append(c.Differences, d) }
 	switch {
-	case shown.another != "":
-		differs(Difference{shown.another, InBill, "(requested)", "(another)"})
-	case shown.unclear:
-		c.Class = NoAnswer
-	case shown.missing:
-		c.Class = NotThere
-	case !shown.success:
-		code := maskCode(shown.code, table.Catalogue(), []string{shown.key})
-		differs(Difference{codePath, InCode, "(success)", code})
-	case state.Empty, paid && price.Empty && asked.Amount != "": // a success without a state shows no bill
+	case c.Class != Same:
+	case state.Empty, paid && price.Empty && amount != "": // a success without a state shows no bill
 		c.Class = NoAnswer
 	case !unpaid && !paid && billing.Final(table, state.Means):
 		c.Class = Moved
 	default:
-		c.Paid = paid
-		if !unpaid && !paid {
-			differs(Difference{state.Path, InState, billing.Begins(table) + expected, example(state, shown.key)})
+		if c.Paid = paid; !unpaid && !paid {
+			differs(InState, state, billing.Begins(table))
 		}
 		shows := !price.Empty && (paid || strings.Trim(price.Text, "0") != "")
-		if shows && asked.Amount != "" && price.Text != asked.Amount {
-			differs(Difference{price.Path, InMoney, amount(asked.Amount) + expected, example(price, shown.key)})
+		if shows && amount != "" && price.Text != amount {
+			differs(InMoney, price, legibleAmount(amount))
 		}
 	}
 	return c
 }
-
-// expected follows a value of a create, which is not from the answer of a backend.
-const expected = " (requested)"
 
 // of is the first fact of a role, an empty one if the table has none.
 func (r reading) of(role string) translate.Fact {
@@ -219,41 +214,32 @@ func compareFacts(t *translate.Table, first, second reading, ignore []string) []
 			continue // masked: both were compared with the request
 		}
 		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) ||
-			slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+			slices.ContainsFunc(ignore, func(path string) bool {
+				return path == f.Path || strings.HasPrefix(f.Path, path+".") // of an object that contains it
+			}) {
 			continue
 		}
-		d := Difference{Path: f.Path, Kind: InOther}
-		switch f.Role {
-		case billing.Amount:
-			d.Kind = InMoney
-		case billing.State:
-			d.Kind = InState
-		default:
-			if f.Exact {
-				d.Kind = InExact
-			}
+		kind := InOther
+		switch {
+		case f.Role == billing.Amount:
+			kind = InMoney
+		case f.Role == billing.State:
+			kind = InState
+		case f.Exact:
+			kind = InExact
 		}
-		d.First, d.Second = example(f, first.key, second.key), example(g, first.key, second.key)
-		found = append(found, d)
+		keys := []string{first.key, second.key}
+		found = append(found, Difference{f.Path, kind, example(f, keys...), example(g, keys...)})
 	}
 	return found
-}
-
-// covers reports whether a path is that of the field, or of an object that contains it.
-func covers(path, field string) bool {
-	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
 }
 
 // example is a value as a report may show it. A key is never shown, also if a mistake in the table put it into
 // another field.
 func example(f translate.Fact, keys ...string) string {
 	switch {
-	case f.Empty && f.JSON == "":
-		return "(missing)"
-	case f.Empty && f.JSON == "null":
-		return "(null)"
 	case f.Empty:
-		return "(empty)"
+		return "(missing)"
 	case f.Secret:
 		return "(key)"
 	}
@@ -262,27 +248,14 @@ func example(f translate.Fact, keys ...string) string {
 			return "(key)"
 		}
 	}
-	return legible(f)
-}
-
-// maskCode shows codes of the catalogue as they are, and masks others like values.
-func maskCode(code string, known, keys []string) string {
-	if slices.Contains(known, code) {
-		return code
-	}
-	return example(translate.Fact{Text: code, JSON: code, Role: codePath, Public: true}, keys...)
-}
-
-// legible is the value of a field if people may see it: a backend that fills a wrong field must not put a name, a phone
-// or a card into a report.
-func legible(f translate.Fact) string {
+	// A backend that fills a wrong field must not put a name, a phone or a card into a report.
 	if f.Public && f.Paired || billing.Legible(f.Role, f.Public, f.Text) {
 		return f.Text
 	}
 	return billing.Hidden
 }
 
-// amount is an amount if people may see it.
-func amount(text string) string {
-	return legible(translate.Fact{Text: text, Role: billing.Amount, Public: true})
+// legibleAmount is an amount if people may see it.
+func legibleAmount(text string) string {
+	return example(translate.Fact{Text: text, Role: billing.Amount, Public: true})
 }

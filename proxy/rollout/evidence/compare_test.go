@@ -87,18 +87,18 @@ operations:
 		{"two digits of months", v2(`,"apprMonthly":"3"`), legacy(`,"appr_monthly":"03"`), "apprMonthly other 3 03"},
 		{"an amount that is missing", v2(`,"apprPrice":"1000"`), legacy(``), "apprPrice money 1000 (missing)"},
 		{"missing, null and empty", v2(`,"apprPrice":null,"apprNum":""`), legacy(`,"appr_price":"","appr_issuer":null`), "same"},
-		{"empty where there is one", v2(`,"apprPrice":null,"apprNum":""`), legacy(`,"appr_price":"1","appr_num":"2"`), "apprPrice money (null) 1, apprNum exact (empty) •••"},
+		{"empty where there is one", v2(`,"apprPrice":null,"apprNum":""`), legacy(`,"appr_price":"1","appr_num":"2"`), "apprPrice money (missing) 1, apprNum exact (missing) •••"},
 		{"no date, as each form writes it", v2(`,"apprDt":0`), legacy(`,"appr_dt":""`), "same"},
 		{"no date, with the types mixed", v2(`,"apprDt":"0","apprOriginDt":null`), legacy(`,"apprOriginDt":0`), "same"},
-		{"a date and none", v2(`,"apprDt":0`), legacy(`,"appr_dt":"20261121030000"`), "apprDt exact (empty) 20261121030000"},
+		{"a date and none", v2(`,"apprDt":0`), legacy(`,"appr_dt":"20261121030000"`), "apprDt exact (missing) 20261121030000"},
 		{"a date that is a second later", v2(`,"apprDt":20261121030000`), legacy(`,"appr_dt":"20261121030001"`), "apprDt exact 20261121030000 20261121030001"},
 		{"a number of an approval that is missing", v2(`,"apprNum":"12345678"`), legacy(``), "apprNum exact ••• (missing)"},
-		{"the time and number of the original approval", v2(`,"apprOriginDt":20261121030000,"apprOriginNum":"1"`), legacy(`,"appr_origin_dt":"0","appr_origin_num":"2"`), "apprOriginDt exact 20261121030000 (empty), apprOriginNum exact ••• •••"},
-		{"zeros are a number", v2(`,"apprDt":"00"`), legacy(`,"appr_dt":""`), "apprDt exact 00 (empty)"},
-		{"an amount of 0 and none", v2(`,"apprPrice":0`), legacy(`,"appr_price":""`), "apprPrice money 0 (empty)"},
+		{"the time and number of the original approval", v2(`,"apprOriginDt":20261121030000,"apprOriginNum":"1"`), legacy(`,"appr_origin_dt":"0","appr_origin_num":"2"`), "apprOriginDt exact 20261121030000 (missing), apprOriginNum exact ••• •••"},
+		{"zeros are a number", v2(`,"apprDt":"00"`), legacy(`,"appr_dt":""`), "apprDt exact 00 (missing)"},
+		{"an amount of 0 and none", v2(`,"apprPrice":0`), legacy(`,"appr_price":""`), "apprPrice money 0 (missing)"},
 		{"an amount of 0 and another", v2(`,"apprPrice":0`), legacy(`,"appr_price":"20000"`), "apprPrice money 0 20000"},
-		{"an empty number and a word", v2(`,"apprDt":0`), legacy(`,"appr_dt":"x"`), "apprDt exact (empty) •••"},
-		{"0 of a row that converts nothing", v2(`,"apprNum":0`), legacy(`,"appr_num":""`), "apprNum exact ••• (empty)"},
+		{"an empty number and a word", v2(`,"apprDt":0`), legacy(`,"appr_dt":"x"`), "apprDt exact (missing) •••"},
+		{"0 of a row that converts nothing", v2(`,"apprNum":0`), legacy(`,"appr_num":""`), "apprNum exact ••• (missing)"},
 		{"0 that the pairs give a meaning, unpaid", answer("v2", `{"billId":"1","apprState":"W","apprPayType":0}`), answer("legacy", `{"bill_id":"1","appr_state":"W","appr_pay_type":""}`), "same"},
 		{"0 that the pairs give a meaning, beside another, unpaid", answer("v2", `{"billId":"1","apprState":"W","apprPayType":0}`), answer("legacy", `{"bill_id":"1","appr_state":"W","appr_pay_type":"KEYIN"}`), "apprPayType other 0 1"},
 		{"0 that the pairs give a meaning, unpaid at one", answer("v2", `{"billId":"1","apprState":"W","apprPayType":0}`), legacy(``), "apprState state W F"},
@@ -169,7 +169,7 @@ operations:
 			// In the other order the class is the same, with the values exchanged.
 			back := evidence.CompareAnswers(read, test.b, test.a, ignore)
 			for i, d := range back.Differences {
-				back.Differences[i].First, back.Differences[i].Second = d.Second, d.First
+				back.Differences[i].Old, back.Differences[i].New = d.New, d.Old
 			}
 			if back.Class != got.Class || cmp.Diff(back.Differences, got.Differences) != "" {
 				t.Errorf("in the other order: %+v, not %+v", back, got)
@@ -184,7 +184,7 @@ operations:
 func shownDifferences(c evidence.Comparison) string {
 	var all []string
 	for _, d := range c.Differences {
-		all = append(all, fmt.Sprint(d.Path, " ", d.Kind, " ", d.First, " ", d.Second))
+		all = append(all, fmt.Sprint(d.Path, " ", d.Kind, " ", d.Old, " ", d.New))
 	}
 	return strings.Join(all, ", ")
 }
@@ -258,7 +258,7 @@ func TestExamplesShowNoPersonalData(t *testing.T) {
 				want = text
 			}
 			got := evidence.CompareAnswers(read, v2(`,"`+v2Name+`":"`+text+`"`), legacy(`,"`+legacyName+`":"x"`), nil)
-			if len(got.Differences) != 1 || got.Differences[0].First != want || got.Differences[0].Second != "•••" {
+			if len(got.Differences) != 1 || got.Differences[0].Old != want || got.Differences[0].New != "•••" {
 				t.Errorf("%s %s: %+v, want %s", v2Name, text, got, want)
 			}
 		}

@@ -11,12 +11,12 @@ func Contradicts(bill string, c ledger.Contradiction) Comparison {
 	if c.Vanished {
 		return result
 	}
-	d := Difference{Path: c.Path, Kind: Kind(c.Kind), First: c.Before, Second: c.Now}
+	d := Difference{Path: c.Path, Kind: Kind(c.Kind), Old: c.Before, New: c.Now}
 	switch c.Kind {
 	case ledger.NotDone:
 		d.Kind = InState
 	case ledger.Money:
-		d.First, d.Second = amount(d.First), amount(d.Second)
+		d.Old, d.New = legibleAmount(d.Old), legibleAmount(d.New)
 	}
 	if d.Path == "" {
 		d.Path = "(" + string(d.Kind) + ")"

@@ -43,13 +43,10 @@ type Tally struct {
 	Unclear  int `json:"unclear"`
 }
 
-// A Field is the count of one field that differs, with its first example. The values are hidden unless the field is
-// public by the table. For a bill that was read back, Old is the value in its create.
+// A Field is the count of one field that differs, with its first example.
 type Field struct {
-	Kind    Kind      `json:"kind"`
+	Difference
 	Count   int       `json:"count"`
-	Old     string    `json:"old"`
-	New     string    `json:"new"`
 	Bill    string    `json:"bill"`
 	Request string    `json:"request"`
 	At      time.Time `json:"at"`
@@ -124,16 +121,16 @@ func (c *CallStats) merge(more CallStats) {
 	}
 }
 
-// field counts a field.
-func (n *Count) field(path string, f Field) {
-	if known, ok := n.Fields[path]; ok {
-		count := known.Count + f.Count
-		if compareExamples(known, f) < 0 {
+// field counts a field. Its example is of the gravest kind, and then the earliest.
+func (n *Count) field(f Field) {
+	if known, ok := n.Fields[f.Path]; ok {
+		f.Count += known.Count
+		if cmp.Or(cmp.Compare(rank(known.Kind), rank(f.Kind)), known.At.Compare(f.At)) <= 0 {
+			known.Count = f.Count
 			f = known
 		}
-		f.Count = count
 	}
-	n.Fields[path] = f
+	n.Fields[f.Path] = f
 }
 
 // merge adds another count of the same partner and operation. It keeps no reference to it.
@@ -155,15 +152,11 @@ func (n *Count) merge(more Count) {
 	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
-	for _, hash := range more.Bills.Least {
-		n.Bills.addHash(hash)
-	}
+	n.Bills.merge(more.Bills...)
 	n.States = n.States || more.States
-	for _, hash := range more.Paid.Least {
-		n.Paid.addHash(hash)
-	}
-	for path, f := range more.Fields {
-		n.field(path, f)
+	n.Paid.merge(more.Paid...)
+	for _, f := range more.Fields {
+		n.field(f)
 	}
 	n.CallStats.merge(more.CallStats)
 }

@@ -12,11 +12,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -32,23 +32,16 @@ type Counts struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	table   string          // the version of the table in use
-	has     map[string]bool // its operations: only calls of these are counted; nil for all
+	table   string                            // the version of the table in use
+	has     func(string) *translate.Operation // its operations: only calls of these are counted; nil for all
 	all     countSet
 	leaving countSet            // what is being stored
 	proved  map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what was counted with a table. It contains no keys, and only the bills of examples.
-type Snapshot struct {
-	Table  string
-	Since  time.Time
-	Counts []Count // by partner, then operation
-}
-
 // Missing returns why counts of the partners that are meant are missing, nil if none are.
-func (s Snapshot) Missing(meant func(partner.ID) bool) error {
-	for _, n := range s.Counts {
+func Missing(counted []Count, meant func(partner.ID) bool) error {
+	for _, n := range counted {
 		if n.Unread != nil && meant(n.Partner) {
 			return n.Unread
 		}
@@ -73,20 +66,21 @@ func (t countSet) merge(more Count) {
 	if t[at] == nil {
 		t[at] = &Count{
 			Partner: more.Partner, Operation: more.Operation, Version: more.Version, Since: more.Since,
-			Fields: map[string]Field{},
 		}
 	}
 	t[at].merge(more)
 }
 
-// sorted returns the counts by partner, then operation.
+// sorted returns the counts by version, partner and operation.
 func (t countSet) sorted() []Count {
 	all := make([]Count, 0, len(t))
 	for _, n := range t {
 		all = append(all, *n)
 	}
 	slices.SortFunc(all, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+		return cmp.Or(
+			cmp.Compare(a.Version, b.Version), cmp.Compare(a.Partner, b.Partner), cmp.Compare(a.Operation, b.Operation),
+		)
 	})
 	return all
 }
@@ -111,13 +105,6 @@ func NewCounts(table string, now func() time.Time) *Counts {
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// use begins to count with a version of the table: what was counted with another one does not count for it.
-func (t *Counts) use(table string, has map[string]bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.table, t.has = table, has
-}
-
 // Table is the version of the table.
 func (t *Counts) Table() string {
 	t.mu.Lock()
@@ -134,12 +121,12 @@ func (t *Counts) Forget(partner partner.ID) {
 	maps.DeleteFunc(t.leaving, of)
 }
 
-// Snapshot returns a copy of what has been counted with the table in use, and does not leave.
-func (t *Counts) Snapshot() Snapshot {
+// Snapshot returns a copy of what has been counted with the table in use, and does not leave. It contains no keys, and
+// only the bills of examples.
+func (t *Counts) Snapshot() []Count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counted := slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.table })
-	return t.snapshot(t.table, counted)
+	return slices.DeleteFunc(merged(t.all), func(n Count) bool { return n.Version != t.table })
 }
 
 // unstored is a copy of all counts.
@@ -160,16 +147,6 @@ func merged(sets ...countSet) []Count {
 	return all.sorted()
 }
 
-func (t *Counts) snapshot(table string, counted []Count) Snapshot {
-	s := Snapshot{Table: table, Since: t.moment(), Counts: counted}
-	for _, n := range counted {
-		if n.Since.Before(s.Since) {
-			s.Since = n.Since
-		}
-	}
-	return s
-}
-
 // Drain returns all counts and starts them again. They are leaving until Return.
 func (t *Counts) Drain() []Count {
 	t.mu.Lock()
@@ -185,7 +162,11 @@ func (t *Counts) Return(without []Count) {
 	for _, n := range without {
 		delete(t.leaving, n.place())
 	}
-	t.merge(t.leaving.sorted())
+	for at, n := range t.leaving {
+		if len(t.all) < maxCounts || t.all[at] != nil {
+			t.all.merge(*n)
+		}
+	}
 	t.leaving = nil
 }
 
@@ -208,7 +189,7 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	if succeeded {
 		t.know(partner)
 	}
-	if partner == "" || !succeeded && !t.proved[partner] || t.has != nil && !t.has[operation] {
+	if partner == "" || !succeeded && !t.proved[partner] || t.has != nil && t.has(operation) == nil {
 		return nil
 	}
 	n := Count{Partner: partner, Operation: operation, Version: t.table, Since: t.moment()}
@@ -222,7 +203,7 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	succeeded := c.Succeeded[0] || c.Succeeded[1]
+	succeeded := c.Succeeded != [2]bool{}
 	n := t.count(partner, operation, succeeded)
 	if n == nil {
 		return
@@ -234,15 +215,14 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		if n.Compared++; c.Bill != "" {
-			n.Bills.add(c.Bill)
-		}
-		if n.States = n.States || c.States; c.Paid && c.Bill != "" {
+		n.Compared++
+		n.Bills.add(c.Bill)
+		if n.States = n.States || c.States; c.Paid {
 			n.Paid.add(c.Bill)
 		}
 	case NotThere:
 		n.NotThere++
-		if c.Succeeded[Old] && !c.Succeeded[New] {
+		if c.Succeeded == [2]bool{true} {
 			n.OldOnly++
 		}
 	case Moved:
@@ -253,10 +233,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	if c.Class == Differs {
 		n.Differed++
 		for _, d := range c.Differences {
-			n.field(d.Path, Field{
-				d.Kind, 1, d.First, d.Second, billing.MaskBill(c.Bill),
-				c.Request, c.At.UTC().Truncate(time.Millisecond),
-			})
+			n.field(Field{d, 1, billing.MaskBill(c.Bill), c.Request, c.At.UTC().Truncate(time.Millisecond)})
 		}
 	}
 }
@@ -282,22 +259,6 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	for backend, why := range end.Unsupported {
 		if why != "" {
 			n.addUnsupported(backend, why, Unsupported{1, t.moment()})
-		}
-	}
-}
-
-// Merge adds other counts. They may be merged only once, as nothing identifies their comparisons.
-func (t *Counts) Merge(counted []Count) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.merge(counted)
-}
-
-func (t *Counts) merge(counted []Count) {
-	for _, more := range counted {
-		more.Version = cmp.Or(more.Version, t.table)
-		if len(t.all) < maxCounts || t.all[more.place()] != nil {
-			t.all.merge(more)
 		}
 	}
 }

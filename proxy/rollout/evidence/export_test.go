@@ -10,7 +10,15 @@ func ChanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 }
 
 // Classes are all classes.
-var Classes = classes
+var Classes = classes[:5]
 
 // CompareAnswers is the comparison of a Shadow.
 var CompareAnswers = compareAnswers
+
+// Merge adds counts with the table in use.
+func (t *Counts) Merge(counted []Count) {
+	for _, n := range counted {
+		n.Version = t.table
+		t.all.merge(n)
+	}
+}

@@ -1,9 +1,6 @@
 package evidence
 
-import (
-	"encoding/json"
-	"slices"
-)
+import "encoding/json"
 
 // A Note says something about evidence. Its words depend on the reader: [Language.Words] has them by the kind. As a
 // text, and in JSON, it is English.
@@ -23,25 +20,17 @@ func (n Note) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // UnmarshalText reads a note that has words already.
 func (n *Note) UnmarshalText(text []byte) error {
-	if *n = (Note{}); len(text) > 0 {
-		*n = Say("list", string(text))
-	}
+	*n = Say("list", string(text))
 	return nil
 }
 
 // A storedNote is a note in the JSON of the store.
 type storedNote Note
 
-// Stored returns a note as JSON, with English words in the place of notes and verdicts in it.
+// Stored returns a note as JSON, with its values in English.
 func (n Note) Stored() string {
-	n.Values = slices.Clone(n.Values)
-	for i, value := range n.Values {
-		n.Values[i] = English.value(value)
-	}
-	text, err := json.Marshal(storedNote(n))
-	if err != nil {
-		panic(err) // a text or a number
-	}
+	n.Values = English.values(n)
+	text, _ := json.Marshal(storedNote(n)) // texts alone
 	return string(text)
 }
 

@@ -59,15 +59,12 @@ func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *s
 			Help: "Comparisons of the answers of both backends, by result.",
 		}, []string{"class"}),
 	}
-	for _, class := range append(slices.Clone(classes), skipped) {
+	for _, class := range classes {
 		s.done.WithLabelValues(string(class))
 	}
 	s.run, s.cancel = context.WithCancel(context.Background())
 	return s
 }
-
-// skipped is the class, in the metrics, of comparisons over a limit, or at the end of the gateway.
-const skipped = "skipped"
 
 // Use replaces the config. Comparisons under way keep the old one.
 func (s *Shadow) Use(c config.Shadow) {
@@ -85,51 +82,44 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 		return false
 	}
 	if s.inFlight >= s.config.InFlight || len(c.First.Body) > MostBody {
-		s.done.WithLabelValues(skipped).Inc()
+		s.done.WithLabelValues(string(skipped)).Inc()
 		return false
 	}
 	s.inFlight++
 	// The caller reuses its buffers after its call.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
-	ignore, table := s.config.Ignore, s.counts.Table()
 	s.wait.Go(func() {
-		result := Comparison{Class: NoAnswer}
-		defer func() {
-			// A panic must not end the process. Its value is not logged: it may contain parts of an answer.
-			if panicked := recover(); panicked != nil {
-				s.log.Error("panic in a comparison", "id", c.ID, "type", fmt.Sprintf("%T", panicked), "stack",
-					string(debug.Stack()))
-			}
-			s.count(c, table, result)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.inFlight--
-		}()
-		result = s.compare(s.run, c, ignore)
+		s.Compare(s.run, c)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inFlight--
 	})
 	return true
 }
 
-// count counts a comparison. One with an old table does not count for the new one.
-func (s *Shadow) count(c Shadowed, table string, result Comparison) {
-	s.done.WithLabelValues(string(result.Class)).Inc()
-	if s.counts.Table() == table {
-		result.Request, result.At = c.ID, c.At
-		s.counts.Add(c.Partner, c.Operation.Name, result)
-	}
-}
-
-// Compare compares the answers of both backends to a call that no partner has made, and counts the result. It returns
-// when that is done, or ctx ends: then nothing is counted.
-func (s *Shadow) Compare(ctx context.Context, c Shadowed) Comparison {
+// Compare compares the answers of both backends to a call, and counts the result. It returns when that is done, or ctx
+// ends: then nothing is counted. One with an old table does not count for the new one.
+func (s *Shadow) Compare(ctx context.Context, c Shadowed) (result Comparison) {
 	s.mu.Lock()
-	ignore, table := s.config.Ignore, s.counts.Table()
+	ignore := s.config.Ignore
 	s.mu.Unlock()
-	result := s.compare(ctx, c, ignore)
-	if ctx.Err() == nil {
-		s.count(c, table, result)
-	}
-	return result
+	result.Class = NoAnswer
+	defer func() {
+		// A panic must not end the process. Its value is not logged: it may contain parts of an answer.
+		if panicked := recover(); panicked != nil {
+			s.log.Error("panic in a comparison", "id", c.ID, "type", fmt.Sprintf("%T", panicked), "stack",
+				string(debug.Stack()))
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.done.WithLabelValues(string(result.Class)).Inc()
+		if s.counts.Table() == c.Operation.Table().Version() {
+			result.Request, result.At = c.ID, c.At
+			s.counts.Add(c.Partner, c.Operation.Name, result)
+		}
+	}()
+	return s.compare(ctx, c, ignore)
 }
 
 // compare is one comparison from end to end. Differences count that remain after the first upstream was called again,
@@ -164,11 +154,8 @@ func (s *Shadow) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.config.InFlight = 0
 	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, s.cancel)
+	context.AfterFunc(ctx, s.cancel)
 	s.wait.Wait() // each ends with its context
 	s.cancel()
-	if !stop() {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }

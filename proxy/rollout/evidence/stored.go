@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -19,7 +17,7 @@ import (
 type Stored struct {
 	*Counts // of this replica, not in the store yet
 	store   *store.Store
-	limits  atomic.Pointer[Limits]
+	limits  Limits
 
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
@@ -33,30 +31,32 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 	return t
 }
 
-// Use takes the table and the limits of a config.
+// Use takes the table and the limits of a config. What was counted with another table does not count for it.
 func (t *Stored) Use(c *config.Config) {
-	has := map[string]bool{}
-	for _, o := range c.Table.Operations() {
-		has[o.Name] = true
-	}
-	t.use(c.Table.Version(), has)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table, t.has = c.Table.Version(), c.Table.Operation
 	v := c.Rollout.Verdict
-	t.limits.Store(&Limits{
+	t.limits = Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
 		c.Table.SuccessCode(c.Table.Forms()[0]),
-	})
+	}
 }
 
 // Limits returns the limits of verdicts, by the config in force.
-func (t *Stored) Limits() Limits { return *t.limits.Load() }
+func (t *Stored) Limits() Limits {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.limits
+}
 
-// flushWithin bounds a flush that somebody waits for.
-const flushWithin = 2 * time.Second
+// closeWithin bounds a flush at the end of the process.
+const closeWithin = 4 * time.Second
 
 // Close stores the counts. If that takes too long, it gives up: a connection without an answer must not delay the end
 // of the process.
 func (t *Stored) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*flushWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
 	err := t.Flush(ctx)
 	if err != nil {
@@ -72,17 +72,15 @@ func (t *Stored) Flush(ctx context.Context) error {
 	if t.store == nil {
 		return nil
 	}
+	ended := make(chan error, 1) // the result may not be received
 	select {
 	case t.flushing <- struct{}{}:
+		go func() {
+			ended <- t.flush(t.keeping)
+			<-t.flushing
+		}()
 	case <-ctx.Done():
-		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
 	}
-	ended := make(chan error, 1) // the result may not be received
-	go func() {
-		err := t.flush(t.keeping)
-		<-t.flushing
-		ended <- err
-	}()
 	select {
 	case err := <-ended:
 		return err
@@ -94,7 +92,6 @@ func (t *Stored) Flush(ctx context.Context) error {
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) (err error) {
 	all := t.Drain()
-	slices.SortStableFunc(all, func(a, b Count) int { return strings.Compare(a.Version, b.Version) })
 	left := all
 	for len(left) > 0 && err == nil {
 		added := slices.IndexFunc(left, func(n Count) bool { return n.Version != left[0].Version })
@@ -135,64 +132,39 @@ func MergeStored(have, more []byte) ([]byte, error) {
 	return json.Marshal(n)
 }
 
-// Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of
-// other replicas may be missing.
-func (t *Stored) Of(ctx context.Context, id partner.ID) (Snapshot, error) {
+// Of returns what all replicas counted by the table in use, of some partners, or of all for nil or "". The last seconds
+// of other replicas may be missing. It waits as long as ctx lasts: with hundreds of busy partners a flush takes seconds
+// at a slow store, and a wave makes no step without it.
+func (t *Stored) Of(ctx context.Context, ids ...partner.ID) ([]Count, error) {
+	all := ids == nil || slices.Contains(ids, "")
 	if t.store == nil {
-		s := t.Snapshot()
-		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return id != "" && n.Partner != id })
-		return s, nil
+		other := func(n Count) bool { return !all && !slices.Contains(ids, n.Partner) }
+		return slices.DeleteFunc(t.Snapshot(), other), nil
 	}
-	soon, cancel := context.WithTimeout(ctx, flushWithin) // somebody waits for it
-	defer cancel()
-	if err := t.Flush(soon); err != nil {
-		return Snapshot{}, err
-	}
-	if id == "" {
-		return t.inUse(ctx, nil)
-	}
-	return t.inUse(ctx, []partner.ID{id})
-}
-
-// OfThese returns the same of some partners, or of all for nil. It waits as long as ctx lasts: with hundreds of busy
-// partners a flush takes seconds at a slow store, and a wave makes no step without it.
-func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
-		return Snapshot{}, err
+		return nil, err
 	}
-	return t.inUse(ctx, ids)
-}
-
-// inUse reads the counts of the version in use.
-func (t *Stored) inUse(ctx context.Context, ids []partner.ID) (Snapshot, error) {
-	table := t.Table()
-	read := func() ([]store.Counts, error) { return t.store.CountsOf(ctx, table, ids) }
-	if ids == nil {
-		read = func() ([]store.Counts, error) { return t.store.CountsIn(ctx, table, store.AllPartners) }
+	if all {
+		rows, err := t.store.CountsIn(ctx, t.Table(), store.AllPartners)
+		return readCounts(rows), err
 	}
-	rows, err := read()
-	if err != nil {
-		return Snapshot{}, err
-	}
-	return t.merged(table, rows, nil), nil
+	rows, err := t.store.CountsOf(ctx, t.Table(), ids)
+	return readCounts(rows), err
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
 // not read other counts, because an operator can be waiting for the kill switch.
-func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
+func (t *Stored) Marked(ctx context.Context) (all []Count, err error) {
 	unstored := t.unstored() // before the store is read: what is stored meanwhile can occur twice, but is not missed
-	if t.store == nil {
-		return t.merged("", nil, unstored), nil
+	var rows []store.Counts
+	if t.store != nil {
+		rows, err = t.store.MarkedCounts(ctx)
 	}
-	rows, err := t.store.MarkedCounts(ctx)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	return t.merged("", rows, unstored), nil
+	return readCounts(rows, unstored...), err
 }
 
-// merged returns rows of the store, merged with more.
-func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapshot {
+// readCounts returns rows of the store, merged with more, whatever the version of the table.
+func readCounts(rows []store.Counts, more ...Count) []Count {
 	all := countSet{}
 	for _, row := range rows {
 		var n Count
@@ -207,11 +179,5 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) Snapsho
 		n.Version = ""
 		all.merge(n)
 	}
-	return t.snapshot(table, all.sorted())
-}
-
-// Sweep removes counts of other versions of the table from the store that are older than before.
-func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
-	_, err := t.store.SweepCounts(ctx, t.Table(), before)
-	return err
+	return all.sorted()
 }

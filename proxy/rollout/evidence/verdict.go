@@ -68,14 +68,8 @@ type Compared struct {
 	Paid   int `json:"paid"` // of Bills
 	Tally
 
-	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
-	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
-}
-
-// A FieldReport is one field that differs.
-type FieldReport struct {
-	Path string `json:"path"`
-	Field
+	Bound  float64 `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
+	Fields []Field `json:"fields"` // that differ, sorted by kind, the gravest first, and count
 }
 
 // Assumption describes the bound and its assumptions.
@@ -86,28 +80,32 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, " +
 	"the true rate can be higher."
 
 // Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
-func Verdicts(s Snapshot, limits Limits) []Verdict {
+func Verdicts(counted []Count, limits Limits) []Verdict {
 	all := []Verdict{}
-	for _, n := range s.Counts {
-		calls := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: &n.CallStats}
+	give := func(v Verdict, r Ruling, why Note) {
+		v.Ruling, v.Reason = r, why
+		v.Unpaid = why.Kind == "paid"
+		v.Few = slices.Contains([]string{"comparisons", "bills", "paid", "calls", "calls_at_old"}, why.Kind)
+		all = append(all, v)
+	}
+	for _, n := range counted {
+		v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: &n.CallStats}
 		if n.Unread != nil { // what there is beside it is not all
-			calls.Ruling, calls.Reason = Inconclusive, Say("unchecked", n.Unread)
-			all = append(all, calls)
+			give(v, Inconclusive, Say("unchecked", n.Unread))
 			continue
 		}
 		// A create is a write: its comparisons are those of the created bills.
-		if evidence := ByShadow; n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
+		if n.Compared+n.Refused+n.NotThere+n.Moved+n.Unclear > 0 {
+			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByShadow, Compared: n.compared()}
 			if n.Creates {
-				evidence = ByReadBack
+				v.Evidence = ByReadBack
 			}
-			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
-			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
-			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
-			all = append(all, v)
+			r, why := n.rule(v.Evidence, v.Compared, limits)
+			give(v, r, why)
 		}
 		if n.Calls[New]+len(n.Unsupported[New]) > 0 {
-			calls.Ruling, calls.Reason, calls.Few = n.CallStats.rule(limits, n.Creates)
-			all = append(all, calls)
+			r, why := n.CallStats.rule(limits, n.Creates)
+			give(v, r, why)
 		}
 	}
 	return all
@@ -115,36 +113,25 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 
 // Together is the ruling of all verdicts of a partner: FAIL if one is, then INCONCLUSIVE, then PASS. A verdict that
 // is INCONCLUSIVE only for too few calls counts if there is no other. It is "" without verdicts.
-func Together(verdicts []Verdict) (all Ruling) {
-	weight := func(v Verdict) int {
-		switch {
-		case v.Ruling == Fail:
-			return 4
-		case v.Ruling == Inconclusive && !v.Few:
-			return 3
-		case v.Ruling == Pass:
-			return 2
-		}
-		return 1
-	}
-	most := 0
-	for _, v := range verdicts {
-		if w := weight(v); w > most {
-			most, all = w, v.Ruling
+func Together(verdicts []Verdict) Ruling {
+	for _, first := range []Verdict{
+		{Ruling: Fail}, {Ruling: Inconclusive}, {Ruling: Pass}, {Ruling: Inconclusive, Few: true},
+	} {
+		for _, v := range verdicts {
+			if v.Ruling == first.Ruling && v.Few == first.Few {
+				return v.Ruling
+			}
 		}
 	}
-	return all
+	return ""
 }
 
 func (n Count) compared() *Compared {
 	c := &Compared{
-		Number: n.Compared, Bills: n.Bills.number(), Paid: n.Paid.number(), Tally: n.Tally,
-		Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Number: n.Compared, Bills: len(n.Bills), Paid: len(n.Paid), Tally: n.Tally,
+		Bound: upperBound(n.Differed, n.Compared), Fields: slices.AppendSeq([]Field{}, maps.Values(n.Fields)),
 	}
-	for path, f := range n.Fields {
-		c.Fields = append(c.Fields, FieldReport{path, f})
-	}
-	slices.SortFunc(c.Fields, func(a, b FieldReport) int {
+	slices.SortFunc(c.Fields, func(a, b Field) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count),
 			strings.Compare(a.Path, b.Path))
 	})
@@ -156,58 +143,48 @@ func rank(k Kind) int {
 	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
 }
 
-// compareExamples orders examples of a field: the gravest kind first, then the earliest.
-func compareExamples(a, b Field) int {
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill))
-}
-
-func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note, few bool) {
+func (n Count) rule(by Evidence, c *Compared, limits Limits) (Ruling, Note) {
 	var grave []Note
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
-		if f := n.Fields[path]; f.Kind.grave() {
+		if f := n.Fields[path]; f.Kind != InOther {
 			grave = append(grave, Say("field", path, f.Kind, f.Count))
 		}
 	}
 	asked := n.Compared + n.Unclear
 	switch {
 	case len(grave) > 0:
-		return Fail, Say("differs", grave), false
+		return Fail, Say("differs", grave)
 	case by == ByReadBack && n.NotThere > 0:
-		return Inconclusive, Say("not_there", n.NotThere, asked+n.NotThere+n.Moved), false
+		return Inconclusive, Say("not_there", n.NotThere, asked+n.NotThere+n.Moved)
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
-		return Inconclusive, Say("moved", n.Moved, asked+n.Moved), false
+		return Inconclusive, Say("moved", n.Moved, asked+n.Moved)
 	case by == ByShadow && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
-		return Inconclusive, Say("old_only", n.OldOnly, n.Compared+n.OldOnly), false
+		return Inconclusive, Say("old_only", n.OldOnly, n.Compared+n.OldOnly)
 	case n.Compared < limits.Comparisons:
-		return Inconclusive, Say("comparisons", n.Compared, limits.Comparisons), true
+		return Inconclusive, Say("comparisons", n.Compared, limits.Comparisons)
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
-		return Fail, Say("certain", n.Differed, n.Compared, Percent(limits.Mismatch)), false
+		return Fail, Say("certain", n.Differed, n.Compared, Percent(limits.Mismatch))
 	case c.Bills > 0 && c.Bills < limits.Bills:
-		return Inconclusive, Say("bills", c.Bills, limits.Bills), true
+		return Inconclusive, Say("bills", c.Bills, limits.Bills)
 	case float64(n.Unclear) > limits.Unclear*float64(asked):
-		return Inconclusive, Say("unclear", n.Unclear, asked), false
+		return Inconclusive, Say("unclear", n.Unclear, asked)
 	case c.Bound > limits.Mismatch:
-		return Inconclusive, Say("bound", Percent(c.Bound), Percent(limits.Mismatch)), false
-	case n.States && c.Paid == 0 && limits.Paid > 0:
-		return Inconclusive, Say("none_paid", limits.Paid), true
+		return Inconclusive, Say("bound", Percent(c.Bound), Percent(limits.Mismatch))
 	case n.States && c.Paid < limits.Paid:
-		return Inconclusive, Say("few_paid", c.Paid, limits.Paid), true
+		return Inconclusive, Say("paid", c.Paid, limits.Paid)
 	}
-	return Pass, Say("pass", Percent(c.Bound)), false
+	return Pass, Say("pass", Percent(c.Bound))
 }
 
 // byChance is the significance level: with a smaller probability a difference between the backends is not by chance.
 const byChance = 0.001
 
-func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few bool) {
+func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 	compared := func(kind Note, times [2]int) Note {
 		return Say("compared", kind, times[New], b.Calls[New], times[Old], b.Calls[Old])
 	}
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
-	}
-	less := func(times [2]int) bool {
-		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
 	var lacking, against, open []Note
 	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
@@ -220,7 +197,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
 		case more(times):
 			against = append(against, compared(Say("more", code), times))
-		case creates && less(times):
+		case creates && chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance:
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
 			against = append(against, compared(Say("less", code), times))
@@ -239,17 +216,17 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 	}
 	switch {
 	case len(lacking) > 0:
-		return Fail, Say("cannot_carry", lacking), false
+		return Fail, Say("cannot_carry", lacking)
 	case len(against) > 0:
-		return Fail, Say("list", against), false
+		return Fail, Say("list", against)
 	case len(open) > 0:
-		return Inconclusive, Say("list", open), false
+		return Inconclusive, Say("list", open)
 	case b.Calls[New] < limits.Comparisons:
-		return Inconclusive, Say("calls", b.Calls[New], limits.Comparisons), true
+		return Inconclusive, Say("calls", b.Calls[New], limits.Comparisons)
 	case b.Calls[Old] < limits.Comparisons:
-		return Inconclusive, Say("calls_at_old", b.Calls[Old], limits.Comparisons), true
+		return Inconclusive, Say("calls_at_old", b.Calls[Old], limits.Comparisons)
 	}
-	return Pass, Say("pass_calls"), false
+	return Pass, Say("pass_calls")
 }
 
 // chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the
@@ -291,16 +268,14 @@ func upperBound(k, n int) float64 {
 	if k = max(k, 0); k >= n {
 		return 1 // also if nothing was compared
 	}
-	low, high := 0.0, 1.0
+	low, high := float64(k)/float64(n), 1.0
 	for range 100 {
-		rate, sum, term := (low+high)/2, 1.0, 1.0
-		// The probabilities of k, k-1, … relative to that of k.
-		for i := k; i > 0 && term > sum*1e-17; i-- {
-			term *= float64(i) / float64(n-i+1) * (1 - rate) / rate
+		rate, sum, term := (low+high)/2, 0.0, 1.0
+		for i := k; i >= 0 && term > sum*1e-17; i-- { // each is smaller than the one before
+			term = math.Exp(logChoose(n, i) + float64(i)*math.Log(rate) + float64(n-i)*math.Log1p(-rate))
 			sum += term
 		}
-		log := logChoose(n, k) + float64(k)*math.Log(rate) + float64(n-k)*math.Log1p(-rate) + math.Log(sum)
-		if log < math.Log(missed) {
+		if sum < missed {
 			high = rate
 		} else {
 			low = rate
@@ -310,9 +285,4 @@ func upperBound(k, n int) float64 {
 }
 
 // lowerBound is the lower bound, by the upper bound for the equal calls.
-func lowerBound(k, n int) float64 {
-	if n == 0 {
-		return 0
-	}
-	return 1 - upperBound(n-k, n)
-}
+func lowerBound(k, n int) float64 { return 1 - upperBound(n-k, n) }

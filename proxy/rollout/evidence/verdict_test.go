@@ -93,7 +93,7 @@ func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 			if at.differed < 0 {
 				continue
 			}
-			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Tally: evidence.Tally{Differed: at.differed}}}}
+			counted := []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Tally: evidence.Tally{Differed: at.differed}}}
 			v := evidence.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit, Success: "0000"})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
@@ -150,7 +150,7 @@ func paidOf(t *evidence.Counts, n, paid int) {
 func TestR46_Verdict(t *testing.T) {
 	t.Parallel()
 	in := func(path string, kind evidence.Kind) evidence.Difference {
-		return evidence.Difference{Path: path, Kind: kind, First: "9", Second: "99"}
+		return evidence.Difference{Path: path, Kind: kind, Old: "9", New: "99"}
 	}
 	for _, test := range []struct {
 		name   string
@@ -215,7 +215,7 @@ func TestR46_Verdict(t *testing.T) {
 			readBack(t, 100, evidence.Same)
 			readBack(t, 5, evidence.Moved)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"of bills that are not paid", func(t *evidence.Counts) { paidOf(t, 100, 0) }, evidence.Inconclusive, "no paid bill was compared, at least 5 are needed"},
+		{"of bills that are not paid", func(t *evidence.Counts) { paidOf(t, 100, 0) }, evidence.Inconclusive, "paid bills that were compared: 0, at least 5 are needed"},
 		{"of too few paid bills", func(t *evidence.Counts) {
 			for range 3 {
 				paidOf(t, 100, 4)
@@ -254,15 +254,15 @@ func TestCountsMerge(t *testing.T) {
 	t.Parallel()
 	one, a, b := newCounts(), newCounts(), evidence.NewCounts("0123456789ab", func() time.Time { return since.Add(-time.Hour) })
 	for i := range 2000 {
-		c := evidence.Comparison{Class: evidence.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}}
+		c := evidence.Comparison{Class: evidence.Classes[i%5], Bill: fmt.Sprint("bill-", i%700), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(i) * time.Second)}
 		if c.Class == evidence.Differs {
-			c.Differences = []evidence.Difference{{Path: fmt.Sprint("field", i/10%4), Kind: evidence.InOther, First: "9", Second: "a"}}
+			c.Differences = []evidence.Difference{{Path: fmt.Sprint("field", i/10%4), Kind: evidence.InOther, Old: "9", New: "a"}}
 		}
 		operation := []string{"bill.read", "mapping.list"}[i/40%2]
 		one.Add(someone, operation, c)
 		[]*evidence.Counts{a, b}[i%2].Add(someone, operation, c)
 	}
-	kept, err := json.Marshal(b.Snapshot().Counts)
+	kept, err := json.Marshal(b.Snapshot())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,9 +272,8 @@ func TestCountsMerge(t *testing.T) {
 	}
 	a.Merge(read)
 	want := one.Snapshot()
-	want.Since = since.Add(-time.Hour)
-	for i := range want.Counts {
-		want.Counts[i].Since = want.Since
+	for i := range want {
+		want[i].Since = since.Add(-time.Hour)
 	}
 	if diff := cmp.Diff(want, a.Snapshot()); diff != "" {
 		t.Error(diff)
@@ -301,7 +300,7 @@ func TestSnapshotIsACopy(t *testing.T) {
 // The example of a field is the earliest one of the gravest kind, whatever the order in which replicas are merged.
 func TestExampleIsTheFirst(t *testing.T) {
 	t.Parallel()
-	at := func(minute int, kind evidence.Kind) evidence.Snapshot {
+	at := func(minute int, kind evidence.Kind) []evidence.Count {
 		counts := newCounts()
 		counts.Add(someone, "bill.read", evidence.Comparison{
 			Class: evidence.Differs, Bill: fmt.Sprint("bill-", 9-minute), Succeeded: [2]bool{true, true}, At: since.Add(time.Duration(minute) * time.Minute),
@@ -309,13 +308,13 @@ func TestExampleIsTheFirst(t *testing.T) {
 		})
 		return counts.Snapshot()
 	}
-	all := []evidence.Snapshot{at(1, evidence.InOther), at(2, evidence.InMoney), at(3, evidence.InMoney)}
+	all := [][]evidence.Count{at(1, evidence.InOther), at(2, evidence.InMoney), at(3, evidence.InMoney)}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		merged := newCounts()
 		for _, i := range order {
-			merged.Merge(all[i].Counts)
+			merged.Merge(all[i])
 		}
-		if f := merged.Snapshot().Counts[0].Fields["apprPrice"]; f.Count != 3 || f.Kind != evidence.InMoney || f.Bill != "bill-7" || !f.At.Equal(since.Add(2*time.Minute)) {
+		if f := merged.Snapshot()[0].Fields["apprPrice"]; f.Count != 3 || f.Kind != evidence.InMoney || f.Bill != "bill-7" || !f.At.Equal(since.Add(2*time.Minute)) {
 			t.Errorf("%v: %+v", order, f)
 		}
 	}
@@ -329,8 +328,8 @@ func TestCountsAreBounded(t *testing.T) {
 		// Keys without a success get no place.
 		counts.Add(partner.ID(fmt.Sprint("nobody-", i)), "bill.read", evidence.Comparison{Class: evidence.NotThere})
 	}
-	if s := counts.Snapshot(); len(s.Counts) != 0 {
-		t.Errorf("%d counts", len(s.Counts))
+	if s := counts.Snapshot(); len(s) != 0 {
+		t.Errorf("%d counts", len(s))
 	}
 	for i := range 200_000 {
 		c := evidence.Comparison{
@@ -343,9 +342,9 @@ func TestCountsAreBounded(t *testing.T) {
 		}
 	}
 	s := counts.Snapshot()
-	first := s.Counts[0]
-	if len(s.Counts) != 4096 || len(first.Bills.Least) != 256 {
-		t.Errorf("%d counts, %d hashes", len(s.Counts), len(first.Bills.Least))
+	first := s[0]
+	if len(s) != 4096 || len(first.Bills) != 256 {
+		t.Errorf("%d counts, %d hashes", len(s), len(first.Bills))
 	}
 }
 
@@ -369,7 +368,7 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 				more := newCounts()
 				more.Know(someone)
 				more.Add(someone, "bill.read", evidence.Comparison{Class: class, Bill: fmt.Sprint(i), Succeeded: succeeded})
-				counts.Merge(more.Snapshot().Counts)
+				counts.Merge(more.Snapshot())
 			}
 		}
 		for _, v := range evidence.Verdicts(counts.Snapshot(), limits) {

@@ -33,64 +33,42 @@ const English Language = "en"
 
 // Words returns a note in words. What the language has no words of is in English; "" if that has none either.
 func (l Language) Words(n Note) string {
-	args := make([]any, len(n.Values))
-	for i, value := range n.Values {
-		args[i] = l.value(value)
+	return fmt.Sprintf(cmp.Or(allWords()[n.Kind][l], allWords()[n.Kind][English]), l.values(n)...)
+}
+
+// values are those of a note in words.
+func (l Language) values(n Note) []any {
+	var texts []any
+	for _, value := range n.Values {
+		texts = append(texts, l.value(value))
 	}
-	format := cmp.Or(allWords()[n.Kind][l], allWords()[n.Kind][English])
-	if len(args) == 0 {
-		return format
-	}
-	return fmt.Sprintf(format, args...)
+	return texts
 }
 
 // value returns a value of a note in words.
-func (l Language) value(value any) any {
-	word := func(prefix string) any {
-		name := prefix + strings.ReplaceAll(fmt.Sprint(value), " ", "_")
-		return cmp.Or(allWords()[name][l], fmt.Sprint(value))
-	}
+func (l Language) value(value any) string {
 	switch v := value.(type) {
 	case Note:
 		return l.Words(v)
 	case []Note:
-		return l.joined(v, ", ")
+		return joined(l, v, ", ")
 	case Verdict:
-		return l.Words(v.note())
+		return l.Words(Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason))
 	case []Verdict:
-		all := make([]Note, len(v))
-		for i := range v {
-			all[i] = v[i].note()
-		}
-		return l.joined(all, "; ")
-	case Evidence:
-		return word("by_")
-	case Kind:
-		return word("kind_")
-	case error:
-		return v.Error()
+		return joined(l, v, "; ")
 	case time.Time:
 		return v.UTC().Format(time.RFC3339)
-	case time.Duration:
-		return short(v)
+	case time.Duration: // in whole seconds, if it has any
+		return config.Duration(max(v.Truncate(time.Second), min(v, time.Second))).String()
 	}
-	return value
+	text := fmt.Sprint(value)
+	return cmp.Or(allWords()[fmt.Sprintf("%T %s", value, text)][l], text)
 }
 
-func (v Verdict) note() Note { return Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason) }
-
-func (l Language) joined(all []Note, separator string) string {
+func joined[T any](l Language, all []T, separator string) string {
 	texts := make([]string, len(all))
 	for i, one := range all {
-		texts[i] = l.Words(one)
+		texts[i] = l.value(one)
 	}
 	return strings.Join(texts, separator)
-}
-
-// short returns a duration in whole seconds, if it has any.
-func short(d time.Duration) string {
-	if d > time.Second {
-		d = d.Truncate(time.Second)
-	}
-	return config.Duration(d).String()
 }
