@@ -15,7 +15,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	case r.source == "":
 	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
-			reason = why("is missing")
+			reason = why(IsMissing)
 		}
 	case r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())):
 		reason = why("must be one of the texts %v", strings.Join(r.oneOf, ", "))
@@ -98,15 +98,16 @@ const (
 	wantText   = "has the wrong type: want text like %v, got %v"
 	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
-)
 
-// wrongType says the same of a reply.
-func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
+	noCounterpart = "has a value without a counterpart in %v"
+)
 
 // notDigits says why a value is not a whole number in digits, without the value.
 func (v value) notDigits() string {
 	content := v.text()
 	switch {
+	case isDigits(content):
+		return "more digits than the other form has"
 	case v.kind == number && strings.ContainsAny(content, "eE"):
 		return "a number with an exponent"
 	case v.kind == number && strings.Contains(content, "."):

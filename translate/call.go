@@ -218,7 +218,7 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 	case none && f.loss == "refuse":
 		c.trace.decide(v, OutcomeOmitted, emptyValue)
 	case p.message != Request, f.loss == "drop":
-		c.report(OutcomeDropped, f.source, v, Mismatch{})
+		c.report(OutcomeDropped, f.source, v, Detail{})
 	default:
 		reason := why("%v has no place for it", p.toForm.name)
 		if always {

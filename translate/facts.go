@@ -61,7 +61,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
-		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v)
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.omitted)
 		f.Public = (r.digits || r.Role.Public) && !f.Secret
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
 		scalar := v.kind != absent && v.kind != composite

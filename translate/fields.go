@@ -176,13 +176,14 @@ func (r *mapping) detail() (list Details) {
 	if r.hasPairs() {
 		say("by value pairs")
 	}
-	if places := r.Shift[r.to] - r.Shift[r.from]; places != 0 {
-		say("times 10^%v", places)
+	if r.places != 0 {
+		say("times 10^%v", r.places)
 	}
-	if to := r.Absent[r.to]; to.kind != absent {
-		say("%v if it is missing", to.json)
-	} else if from := r.Absent[r.from]; from.kind != absent {
-		say("left out if it is %v", from.json)
+	if r.filled.kind != absent {
+		say("%v if it is missing", r.filled.json)
+	}
+	if r.omitted.kind != absent {
+		say("left out if it is %v", r.omitted.json)
 	}
 	if r.Otherwise == "drop" && r.digitsTo == number {
 		say("another word as null")
