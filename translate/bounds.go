@@ -13,7 +13,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Code, Detail{}
 	switch {
 	case r.source == "":
-	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
+	case v.countsAsAbsent() || r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
 			reason = why(IsMissing)
 		}
@@ -46,10 +46,11 @@ func (p *plan) checkSpelling(values []value) *Refusal {
 }
 
 func (r *row) checkNumber(digits string) Detail {
+	n, _ := strconv.Atoi(digits) // the greatest one for one that is greater
 	switch {
-	case r.min > 0 && less(digits, r.min):
+	case n < r.min:
 		return why("must be at least %v", r.min)
-	case r.max > 0 && !less(digits, r.max+1):
+	case r.max > 0 && n > r.max:
 		return why("must be at most %v", r.max)
 	}
 	return Detail{}
@@ -62,19 +63,10 @@ func (r *row) checkLength(content string) Detail {
 		return why("must have exactly %v digits", r.exactDigits)
 	case r.max > 0 && length > r.max:
 		return why("has %v characters, at most %v are allowed", length, r.max)
-	case r.min > 0 && length < r.min:
+	case length < r.min:
 		return why("has %v characters, at least %v are needed", length, r.min)
 	}
 	return Detail{}
-}
-
-// less reports whether an integer of any length, without leading zeros, is less than n.
-func less(digits string, n int) bool {
-	other := strconv.Itoa(n)
-	if len(digits) != len(other) {
-		return len(digits) < len(other)
-	}
-	return digits < other
 }
 
 // isDigits reports whether s is a JSON number without sign, fraction, exponent and leading zero.

@@ -175,5 +175,5 @@ func (r *row) isMoved() bool {
 // isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken from
 // both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.Empty.text != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.Empty.text)
+	return r.Empty.text != "" && (v.raw == `""` || v.text() == r.Empty.text)
 }

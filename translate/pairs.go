@@ -26,14 +26,12 @@ type pairs struct {
 
 // find returns another form's value for a value of a form: that of the first pair that has it.
 func (p pairs) find(from, to int, value string) (constant, bool) {
-	if p.list == nil {
-		return constant{}, false
+	if p.list != nil {
+		if i, ok := p.at[from][value]; ok {
+			return p.list[i].Values[to], true
+		}
 	}
-	i, ok := p.at[from][value]
-	if !ok {
-		return constant{}, false
-	}
-	return p.list[i].Values[to], true
+	return constant{}, false
 }
 
 // add adds a pair with a value of each form.
