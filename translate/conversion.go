@@ -143,11 +143,12 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
 	}
-	if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok && v.kind != composite {
-		if v.kind != null && paired.json == f.Absent[f.to].json {
+	if f.hasPairs() && v.kind != composite {
+		if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok && (v.kind == null || paired.json != f.Absent[f.to].json) {
+			return append(dst, paired.json...), true // also if the other form has what null is for an absent field
+		} else if ok {
 			return append(dst, v.raw...), false
 		}
-		return append(dst, paired.json...), true // the table says what null is, also if the other form has the same value for an absent field
 	}
 	begin := len(dst)
 	switch {
@@ -175,5 +176,5 @@ func (r *row) isMoved() bool {
 // isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken from
 // both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.Empty.text != "" && (v.raw == `""` || v.text() == r.Empty.text)
+	return r.Empty.kind != absent && (v.raw == `""` || v.text() == r.Empty.text)
 }

@@ -70,7 +70,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
 		in, out := r.Absent[from], r.Absent[to]
 		f.plain = !converts && r.Each == nil && in == out
-		f.onlyPairs = r.replaces() && r.pattern[0] == "" && !r.isMoved()
+		f.onlyPairs = r.Values.replace && r.pattern[0] == "" && !r.isMoved()
 		_, f.otherNull = r.Values.find(to, from, nullText)
 		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
 		if out.kind == absent {
@@ -79,7 +79,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 			f.filled = out
 		}
 		for _, pair := range r.Values.list {
-			if json := pair.Values[to].json; saysNull && !r.replaces() && json != "null" {
+			if json := pair.Values[to].json; saysNull && !r.Values.replace && json != "null" {
 				f.taken = append(f.taken, json)
 			}
 		}
