@@ -168,7 +168,6 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	c.rejected, c.refusal = nil, nil
 	isObject, fault := c.scan(p, src, slots)
 	if fault != nil {
-		c.rejected, c.refusal = nil, nil
 		return false, p.table.refusal(fault.field, fault.reason)
 	}
 	return isObject, c.rejected

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// write appends a value as the form of the output writes it: it moves digits, and copies them. What cannot come back as it
-// was does not fit; then nothing is appended.
+// write appends a value as the form of the output writes it: it moves digits, and copies them. What cannot come back as
+// it was does not fit; then nothing is appended.
 func (f *mapping) write(dst []byte, v value, lenient bool) (out []byte, fits bool) {
 	content, to := v.raw, f.digitsTo
 	if v.kind == text { // digits are taken from numbers and from text
@@ -144,9 +144,11 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 		return append(dst, v.raw...), true
 	}
 	if f.hasPairs() && v.kind != composite {
-		if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok && (v.kind == null || paired.json != f.Absent[f.to].json) {
+		paired, ok := f.Values.find(f.from, f.to, v.pairText())
+		switch {
+		case ok && (v.kind == null || paired.json != f.Absent[f.to].json):
 			return append(dst, paired.json...), true // also if the other form has what null is for an absent field
-		} else if ok {
+		case ok:
 			return append(dst, v.raw...), false
 		}
 	}

@@ -18,7 +18,8 @@ type value struct {
 func valueOf(r gjson.Result) value { return value{raw: r.Raw, kind: kinds[r.Type]} }
 
 var kinds = [...]kind{
-	gjson.Null: null, gjson.False: boolean, gjson.True: boolean, gjson.Number: number, gjson.String: text, gjson.JSON: composite,
+	gjson.Null: null, gjson.False: boolean, gjson.True: boolean, gjson.Number: number, gjson.String: text,
+	gjson.JSON: composite,
 }
 
 // text returns the content of a string without quotes and escapes, and the raw text of any other value.

@@ -66,7 +66,7 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 	case f.each != nil:
 		dst, refused = c.emitList(p, f, v, dst)
 	case f.state >= 0 && p.noValue(f, v, slots):
-		dst = append(dst, noValueOf(f.digitsTo)...)
+		dst = append(dst, f.none...)
 	default:
 		fits := false
 		dst, fits = f.append(dst, v, lenient)
@@ -95,14 +95,6 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	}
 	c.report(OutcomePassed, f.report, v, reason)
 	return nil
-}
-
-// noValueOf is "no value" in a form that writes digits as the given kind.
-func noValueOf(digits kind) string {
-	if digits == number {
-		return "null"
-	}
-	return `""`
 }
 
 // comma appends a comma, unless the next member is the first of its object, or the next item the first of its list. dst

@@ -109,7 +109,7 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 			f.Otherwise = "pass"
 		}
 		if r.state >= 0 {
-			f.NoValue = noValueOf(r.digitsTo)
+			f.NoValue = r.none
 		}
 		for _, p := range r.Values.list {
 			other, _ := r.Values.find(from, to, p.Values[from].text)
@@ -171,7 +171,7 @@ func (r *mapping) detail() (list Details) {
 		return list
 	}
 	if r.state >= 0 {
-		say(`0 and "" as %v while %v`, noValueOf(r.digitsTo), strings.Join(r.NoValueWhile, " or "))
+		say(`0 and "" as %v while %v`, r.none, strings.Join(r.NoValueWhile, " or "))
 	}
 	if r.hasPairs() {
 		say("by value pairs")

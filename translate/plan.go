@@ -40,6 +40,7 @@ type mapping struct {
 	report         string // the path in reports: that of the source, or else of the target
 	places         int    // by which the point of a number moves to the right
 	digitsTo       kind   // how the form of the output writes numbers
+	none           string // what "no value" is there, as JSON
 
 	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
@@ -64,7 +65,10 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		f := &mapping{
 			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
 			secret: r.Role.Secret, places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]),
-			of: -1, state: -1,
+			none: `""`, of: -1, state: -1,
+		}
+		if f.digitsTo == number {
+			f.none = "null"
 		}
 		converts := r.as != "" || r.pattern[0] != "" || r.hasPairs() || r.items != nil
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
