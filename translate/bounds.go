@@ -98,8 +98,6 @@ const (
 func (v value) notDigits() string {
 	content := v.text()
 	switch {
-	case isDigits(content):
-		return "more digits than the other form has"
 	case v.kind == number && strings.ContainsAny(content, "eE"):
 		return "a number with an exponent"
 	case v.kind == number && strings.Contains(content, "."):

@@ -114,6 +114,8 @@ func (p *plan) wrong(f *mapping, v value) Detail {
 		return why(wantText, f.pattern[f.from], v.typeName())
 	case f.as == "decimal" || f.places != 0:
 		return why(wantNumber, v.notDigits())
+	case f.digits && isDigits(v.text()):
+		return why(wantDigits, "more digits than the other form has")
 	case f.digits:
 		return why(wantDigits, v.notDigits())
 	case p.message != Request:
