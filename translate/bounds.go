@@ -13,9 +13,9 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Code, Detail{}
 	switch {
 	case r.source == "":
-	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
+	case v.countsAsAbsent() || r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
-			reason = why("is missing")
+			reason = why(IsMissing)
 		}
 	case r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())):
 		reason = why("must be one of the texts %v", strings.Join(r.oneOf, ", "))
@@ -46,10 +46,11 @@ func (p *plan) checkSpelling(values []value) *Refusal {
 }
 
 func (r *row) checkNumber(digits string) Detail {
+	n, _ := strconv.Atoi(digits) // the greatest one for one that is greater
 	switch {
-	case r.min > 0 && less(digits, r.min):
+	case n < r.min:
 		return why("must be at least %v", r.min)
-	case r.max > 0 && !less(digits, r.max+1):
+	case r.max > 0 && n > r.max:
 		return why("must be at most %v", r.max)
 	}
 	return Detail{}
@@ -62,19 +63,10 @@ func (r *row) checkLength(content string) Detail {
 		return why("must have exactly %v digits", r.exactDigits)
 	case r.max > 0 && length > r.max:
 		return why("has %v characters, at most %v are allowed", length, r.max)
-	case r.min > 0 && length < r.min:
+	case length < r.min:
 		return why("has %v characters, at least %v are needed", length, r.min)
 	}
 	return Detail{}
-}
-
-// less reports whether an integer of any length, without leading zeros, is less than n.
-func less(digits string, n int) bool {
-	other := strconv.Itoa(n)
-	if len(digits) != len(other) {
-		return len(digits) < len(other)
-	}
-	return digits < other
 }
 
 // isDigits reports whether s is a JSON number without sign, fraction, exponent and leading zero.
@@ -98,10 +90,9 @@ const (
 	wantText   = "has the wrong type: want text like %v, got %v"
 	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
-)
 
-// wrongType says the same of a reply.
-func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
+	noCounterpart = "has a value without a counterpart in %v"
+)
 
 // notDigits says why a value is not a whole number in digits, without the value.
 func (v value) notDigits() string {

@@ -168,7 +168,6 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	c.rejected, c.refusal = nil, nil
 	isObject, fault := c.scan(p, src, slots)
 	if fault != nil {
-		c.rejected, c.refusal = nil, nil
 		return false, p.table.refusal(fault.field, fault.reason)
 	}
 	return isObject, c.rejected
@@ -218,7 +217,7 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 	case none && f.loss == "refuse":
 		c.trace.decide(v, OutcomeOmitted, emptyValue)
 	case p.message != Request, f.loss == "drop":
-		c.report(OutcomeDropped, f.source, v, Mismatch{})
+		c.report(OutcomeDropped, f.source, v, Detail{})
 	default:
 		reason := why("%v has no place for it", p.toForm.name)
 		if always {

@@ -240,16 +240,9 @@ func (c *Callback) hasOwnField(doc gjson.Result, form int) bool {
 
 // lookup returns the value of doc at a path of the table. Names are compared after unescaping.
 func lookup(doc gjson.Result, path string) (found value) {
-	name, rest, deeper := strings.Cut(path, ".")
-	doc.ForEach(func(key, v gjson.Result) bool {
-		if key.Str != name {
-			return true
-		}
-		if found = valueOf(v); deeper {
-			found = lookup(v, rest)
-		}
-		return false
-	})
+	if v := doc.Get(path); v.Exists() {
+		found = valueOf(v)
+	}
 	return found
 }
 

@@ -1,135 +1,63 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// A conversion writes a value of one form as another form does. It moves digits, and copies them; what cannot come back
-// as it was does not fit. It is immutable.
-type conversion interface {
-	// write appends the value. If it does not fit, nothing is appended.
-	write(dst []byte, v value, lenient bool) (out []byte, fits bool)
-	// want says what a value must be, and got what one is that does not fit; neither has the value.
-	want() string
-	got(v value) string
-}
-
-// conversion returns the conversion of a row from one form to another.
-func (r *row) conversion(from, to *form) conversion {
-	places := r.Shift[to.index] - r.Shift[from.index]
-	switch {
-	case r.pattern[0] != "":
-		return newPattern(r.pattern[from.index], r.pattern[to.index])
-	case r.as == "decimal" || places != 0:
-		return decimal{r.digitsIn(to), places, r.as == "digits"}
-	case r.as == "digits":
-		return digits{r.digitsIn(to), r.width[from.index], r.width[to.index]}
+// write appends a value as the form of the output writes it: it moves digits, and copies them. What cannot come back as
+// it was does not fit; then nothing is appended.
+func (f *mapping) write(dst []byte, v value, lenient bool) (out []byte, fits bool) {
+	content, to := v.raw, f.digitsTo
+	if v.kind == text { // digits are taken from numbers and from text
+		content = content[1 : len(content)-1]
 	}
-	return asText{}
-}
-
-// asText is no conversion: a text in both forms.
-type asText struct{}
-
-func (asText) write(dst []byte, v value, lenient bool) (out []byte, fits bool) {
-	switch {
-	case v.kind == text || !lenient: // the upstream checks the type of a field of a request
+	switch from, width := f.width[f.from], f.width[f.to]; {
+	case f.pattern[0] != "":
+		return f.rearrange(dst, v)
+	case f.as == "" && (v.kind == text || !lenient): // the upstream checks the type of a field of a request
 		return append(dst, v.raw...), true
-	case v.kind == number:
-		return appendQuoted(dst, v.raw), true
-	}
-	return dst, false
-}
-
-func (asText) want() string       { return "text" }
-func (asText) got(v value) string { return v.typeName() }
-
-// digits is a non-negative integer as a number or as text, digit by digit. It takes both from the message. A form with a
-// width has a text of so many digits, with leading zeros.
-type digits struct {
-	to          kind
-	from, width int
-}
-
-func (d digits) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
-	content := v.raw
-	if v.kind == text {
-		content = v.raw[1 : len(v.raw)-1]
-	}
-	if d.from > 0 && v.kind == text && len(content) == d.from && allDigits(content) {
-		content = strings.TrimLeft(content[:d.from-1], "0") + content[d.from-1:]
+	case f.as == "":
+		fits, to = v.kind == number, text
+	case f.as == "decimal" || f.places != 0:
+		content, fits = f.move(content)
+	default:
+		if from > 0 && v.kind == text && len(content) == from && allDigits(content) {
+			content = trimZeros(content)
+		}
+		fits = isDigits(content) && (width == 0 || len(content) <= width)
+		for to == text && len(content) < width {
+			content = "0" + content
+		}
 	}
 	switch {
-	case !isDigits(content) || d.width > 0 && len(content) > d.width:
+	case !fits:
 		return dst, false
-	case d.to == number:
-		return append(dst, content...), true
-	case d.width > 0:
-		return appendQuoted(dst, strings.Repeat("0", d.width-len(content))+content), true
-	}
-	return appendQuoted(dst, content), true
-}
-
-func (digits) want() string { return "a whole number in digits" }
-
-func (digits) got(v value) string {
-	if isDigits(v.text()) {
-		return "more digits than the other form has"
-	}
-	return v.notDigits()
-}
-
-// appendQuoted appends a number as a JSON string. A number needs no escapes.
-func appendQuoted(dst []byte, number string) []byte {
-	return append(append(append(dst, '"'), number...), '"')
-}
-
-// decimal is a decimal number as a number or as text. Its point moves to the right by places. Without them the digits are
-// copied one by one.
-type decimal struct {
-	to     kind
-	places int
-	whole  bool // in the form with the greater number it is a whole number
-}
-
-func (d decimal) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
-	content, ok := d.move(v)
-	switch {
-	case !ok:
-		return dst, false
-	case d.to == number:
+	case to == number:
 		return append(dst, content...), true
 	}
-	return appendQuoted(dst, content), true
+	return append(append(append(dst, '"'), content...), '"'), true // without escapes
 }
 
-func (d decimal) move(v value) (out string, ok bool) {
-	in := v.raw
-	if v.kind == text {
-		in = in[1 : len(in)-1]
+// trimZeros leaves out leading zeros of digits.
+func trimZeros(digits string) string { return cmp.Or(strings.TrimLeft(digits, "0"), "0") }
+
+// move moves the point of a decimal number. If it stays, the digits are copied one by one.
+func (f *mapping) move(number string) (out string, fits bool) {
+	if f.places == 0 || !isDecimal(number) {
+		return number, isDecimal(number)
 	}
-	if !isDecimal(in) || v.kind != text && v.kind != number {
-		return "", false
-	}
-	if d.places == 0 {
-		return in, true
-	}
-	whole, fraction, _ := strings.Cut(in, ".")
+	whole, fraction, _ := strings.Cut(number, ".")
 	whole, negative := strings.CutPrefix(whole, "-")
 	fraction = strings.TrimRight(fraction, "0")
-	switch {
-	case d.whole && (negative || d.places < 0 && fraction != "" || d.places > 0 && len(fraction) > d.places):
+	if f.digits && (negative || len(fraction) > max(0, f.places)) { // the greater number is a whole one
 		return "", false
-	case d.places > 0:
-		fraction += strings.Repeat("0", max(0, d.places-len(fraction)))
-		whole, fraction = whole+fraction[:d.places], fraction[d.places:]
-	default:
-		whole = strings.Repeat("0", max(0, 1-d.places-len(whole))) + whole
-		whole, fraction = whole[:len(whole)+d.places], whole[len(whole)+d.places:]+fraction
 	}
-	whole = strings.TrimLeft(whole[:len(whole)-1], "0") + whole[len(whole)-1:]
-	if fraction = strings.TrimRight(fraction, "0"); fraction != "" {
+	zeros := strings.Repeat("0", max(f.places, -f.places))
+	all, point := zeros+whole+fraction+zeros, len(zeros)+len(whole)+f.places
+	whole, fraction = trimZeros(all[:point]), strings.TrimRight(all[point:], "0")
+	if fraction != "" {
 		whole += "." + fraction
 	}
 	if negative && whole != "0" {
@@ -138,75 +66,65 @@ func (d decimal) move(v value) (out string, ok bool) {
 	return whole, true
 }
 
-func (decimal) want() string { return "a decimal number that the other form can hold" }
-
-func (decimal) got(v value) string {
-	if isDigits(v.text()) {
-		return v.typeName()
-	}
-	return v.notDigits()
-}
-
 // isDecimal reports whether s is a JSON number without exponent.
 func isDecimal(s string) bool {
 	whole, fraction, dot := strings.Cut(strings.TrimPrefix(s, "-"), ".")
 	return isDigits(whole) && (!dot || fraction != "" && allDigits(fraction))
 }
 
-// A pattern is a text whose digits the other form has at other places.
-type pattern struct {
-	in, out string
-	from    []int // by byte of out: where its digit is in the input; -1 for another character
-}
-
 // digitPlaces are the letters that stand for digits in a pattern.
 const digitPlaces = "YMDhms"
 
-func newPattern(in, out string) pattern {
-	p, next := pattern{in, out, make([]int, len(out))}, map[byte]int{} // by letter: where to look for the next one
-	for i := range p.from {
-		c := out[i]
-		at := strings.IndexByte(in[next[c]:], c)
-		if p.from[i] = -1; at >= 0 && strings.IndexByte(digitPlaces, c) >= 0 {
-			p.from[i] = next[c] + at
-			next[c] = p.from[i] + 1
-		}
-	}
-	return p
-}
-
-func (p pattern) write(dst []byte, v value, _ bool) (out []byte, fits bool) {
-	in := v.text()
-	if v.kind != text || len(in) != len(p.in) {
+// rearrange appends a text with the digits of a pattern, at the places that they have in the other form.
+func (f *mapping) rearrange(dst []byte, v value) (out []byte, fits bool) {
+	is, to, in := f.pattern[f.from], f.pattern[f.to], v.text()
+	if v.kind != text || len(in) != len(is) {
 		return dst, false
 	}
 	for i := range len(in) {
-		fits := in[i] == p.in[i]
-		if strings.IndexByte(digitPlaces, p.in[i]) >= 0 {
-			fits = in[i] >= '0' && in[i] <= '9'
-		}
-		if !fits {
+		place := strings.IndexByte(digitPlaces, is[i]) >= 0
+		if place && !allDigits(in[i:i+1]) || !place && in[i] != is[i] {
 			return dst, false
 		}
 	}
+	var next [len(digitPlaces)]int // by letter: where to look for its next digit
 	dst = append(dst, '"')
-	for i, at := range p.from {
-		if at < 0 {
-			dst = append(dst, p.out[i])
-		} else {
-			dst = append(dst, in[at])
+	for _, c := range []byte(to) {
+		if letter := strings.IndexByte(digitPlaces, c); letter >= 0 {
+			if at := strings.IndexByte(is[next[letter]:], c); at >= 0 {
+				next[letter] += at + 1
+				c = in[next[letter]-1]
+			}
 		}
+		dst = append(dst, c)
 	}
 	return append(dst, '"'), true
 }
 
-func (p pattern) want() string { return "text like " + p.in }
-
-func (p pattern) got(v value) string {
-	if v.kind == text {
-		return "other text"
+// wrong says what is wrong with a value that does not fit.
+func (p *plan) wrong(f *mapping, v value) Detail {
+	_, fits := f.write(nil, v, true)
+	switch paired := fits || v.kind == null && f.hasPairs() || f.onlyPairs && v.kind != composite; {
+	case f.items != nil:
+		return why(wantList, v.typeName())
+	case paired: // it would come back as another value
+	case f.pattern[0] != "" && v.kind == text:
+		return why(wantText, f.pattern[f.from], "other text")
+	case f.pattern[0] != "":
+		return why(wantText, f.pattern[f.from], v.typeName())
+	case f.as == "decimal" || f.places != 0:
+		return why(wantNumber, v.notDigits())
+	case f.digits && isDigits(v.text()):
+		return why(wantDigits, "more digits than the other form has")
+	case f.digits:
+		return why(wantDigits, v.notDigits())
+	case p.message != Request:
+		return Detail{wrongText, []any{v.typeName()}}
 	}
-	return v.typeName()
+	if p.message == Request {
+		return why(noCounterpart, p.toForm.name)
+	}
+	return Detail{Format: noPair}
 }
 
 // nullText stands for null among the texts of pairs. No text of JSON is like it: it is not valid UTF-8.
@@ -227,48 +145,31 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
 	}
-	begin := len(dst)
 	if f.hasPairs() && v.kind != composite {
-		if paired, ok := f.Values.find(f.from, f.to, v.pairText()); ok {
-			if dst = append(dst, paired.json...); v.kind != null && f.rare && f.Absent[f.to].kind != absent && paired.json == f.Absent[f.to].json {
-				return append(dst[:begin], v.raw...), false
-			}
-			return dst, true // the table says what null is, also if the other form has the same value for an absent field
+		paired, ok := f.Values.find(f.from, f.to, v.pairText())
+		switch {
+		case ok && (v.kind == null || paired.json != f.Absent[f.to].json):
+			return append(dst, paired.json...), true // also if the other form has what null is for an absent field
+		case ok:
+			return append(dst, v.raw...), false
 		}
 	}
+	begin := len(dst)
 	switch {
 	case v.kind == null:
-		return append(dst, v.raw...), !f.otherNull
+		return append(dst, v.raw...), !f.otherNull && !(f.nulls && lenient)
 	case f.onlyPairs && v.kind != composite: // a conversion could produce the pair of another value
-	case f.isEmpty(v) && f.digitsTo == number:
+	case !f.isEmpty(v):
+		dst, fits = f.write(dst, v, lenient)
+	case f.digitsTo == number:
 		dst, fits = append(dst, f.Empty.text...), true
-	case f.isEmpty(v):
-		dst, fits = append(dst, `""`...), true
 	default:
-		dst, fits = f.convert.write(dst, v, lenient)
+		dst, fits = append(dst, `""`...), true
 	}
-	if !fits || f.rare && f.isTaken(string(dst[begin:])) { // it would come back as another value, or as an absent field
+	if !fits || f.taken != nil && slices.Contains(f.taken, string(dst[begin:])) {
 		return append(dst[:begin], v.raw...), false
 	}
 	return dst, true
-}
-
-// isTaken reports whether a value of the other form, as JSON, stands for an absent field or for null.
-func (f *mapping) isTaken(json string) bool {
-	if f.Absent[f.to].kind != absent && json == f.Absent[f.to].json {
-		return true
-	}
-	paired := func(p pair) bool { return json == p.Values[f.to].json }
-	return json != "null" && f.onlyNullPairs() && slices.ContainsFunc(f.Values.list, paired)
-}
-
-// omits reports whether the other form leaves out the field instead of this value.
-func (f *mapping) omits(v value) bool {
-	return f.rare && f.Absent[f.to].kind == absent && f.Absent[f.from].kind != absent && v.is(f.Absent[f.from])
-}
-
-func (r *row) hasAbsent() bool {
-	return slices.ContainsFunc(r.Absent, func(c constant) bool { return c.kind != absent })
 }
 
 // isMoved reports whether the point of a number may move, or it may have a fraction.
@@ -279,5 +180,5 @@ func (r *row) isMoved() bool {
 // isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken from
 // both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.Empty.text != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.Empty.text)
+	return r.Empty.kind != absent && (v.raw == `""` || v.text() == r.Empty.text)
 }

@@ -15,18 +15,11 @@ type value struct {
 	ref  uint32 // of an array that the table looks into: its number in Call.lists, from 1
 }
 
-func valueOf(r gjson.Result) value {
-	switch r.Type {
-	case gjson.Null:
-		return value{raw: r.Raw, kind: null}
-	case gjson.True, gjson.False:
-		return value{raw: r.Raw, kind: boolean}
-	case gjson.Number:
-		return value{raw: r.Raw, kind: number}
-	case gjson.String:
-		return value{raw: r.Raw, kind: text}
-	}
-	return value{raw: r.Raw, kind: composite}
+func valueOf(r gjson.Result) value { return value{raw: r.Raw, kind: kinds[r.Type]} }
+
+var kinds = [...]kind{
+	gjson.Null: null, gjson.False: boolean, gjson.True: boolean, gjson.Number: number, gjson.String: text,
+	gjson.JSON: composite,
 }
 
 // text returns the content of a string without quotes and escapes, and the raw text of any other value.

@@ -48,37 +48,37 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 	if v.kind == absent {
 		switch {
 		case f.class == Defaulted:
-			c.report(OutcomeDefaulted, f.target, v, Mismatch{})
+			c.report(OutcomeDefaulted, f.target, v, Detail{})
 			dst = append(dst, f.always.json...)
-		case f.Absent[p.to].kind != absent && f.Absent[p.from].kind == absent:
-			dst = append(dst, f.Absent[p.to].json...)
+		case f.filled.kind != absent:
+			dst = append(dst, f.filled.json...)
 		case f.class == Echoed && c.request[f.of].kind != absent:
 			v = c.request[f.of]
-			c.report(OutcomeEchoed, f.target, v, Mismatch{})
+			c.report(OutcomeEchoed, f.target, v, Detail{})
 		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
-			c.report(OutcomePassed, f.report, v, Mismatch{})
+			c.report(OutcomePassed, f.report, v, why(IsMissing))
 		}
 	}
 	switch {
 	case v.kind == absent:
-	case f.rare && f.omits(v):
+	case v.is(f.omitted):
 		c.trace.decide(v, OutcomeOmitted, "the other form leaves the field out instead")
 	case f.each != nil:
 		dst, refused = c.emitList(p, f, v, dst)
 	case f.state >= 0 && p.noValue(f, v, slots):
-		dst = append(dst, noValueOf(f.digitsTo)...)
+		dst = append(dst, f.none...)
 	default:
 		fits := false
 		dst, fits = f.append(dst, v, lenient)
 		switch {
-		case fits && (v.kind != null || !lenient || !f.nulls || string(dst[begin:]) != "null"): // mostly
+		case fits: // mostly
 		case f.Otherwise == "" || f.digitsTo != number || !v.isWord():
 			refused = c.misfit(p, f, v)
 		case f.Otherwise == "drop":
 			dst = append(dst[:begin], "null"...)
-			c.report(OutcomeDropped, f.report, v, Mismatch{})
+			c.report(OutcomeDropped, f.report, v, Detail{})
 		case c.trace != nil: // the row says that a word is right
-			c.trace.decide(v, OutcomePassed, f.mismatchOf(v).String())
+			c.trace.decide(v, OutcomePassed, p.wrong(f, v).String())
 		}
 	}
 	if c.trace != nil && len(dst) > begin {
@@ -89,45 +89,12 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
 func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
-	wrong := f.mismatchOf(v)
-	if p.message != Request {
-		c.report(OutcomePassed, f.report, v, wrong)
-		return nil
+	reason := p.wrong(f, v)
+	if p.message == Request {
+		return &Refusal{f.malformed, c.at(f.source), reason, v}
 	}
-	reason := why("has a value without a counterpart in %v", p.toForm.name)
-	if f.items != nil {
-		reason = why(wantList, wrong.Got)
-	} else if wrong.Want != "" {
-		switch as := f.convert.(type) {
-		case pattern:
-			reason = why(wantText, as.in, wrong.Got)
-		case decimal:
-			reason = why(wantNumber, wrong.Got)
-		case digits:
-			reason = why(wantDigits, wrong.Got)
-		}
-	}
-	return &Refusal{f.malformed, c.at(f.source), reason, v}
-}
-
-// noValueOf is "no value" in a form that writes digits as the given kind.
-func noValueOf(digits kind) string {
-	if digits == number {
-		return "null"
-	}
-	return `""`
-}
-
-// mismatchOf returns what is wrong with a value that does not fit.
-func (f *mapping) mismatchOf(v value) Mismatch {
-	if f.items != nil {
-		return Mismatch{"an array", v.typeName()}
-	}
-	_, fits := f.convert.write(nil, v, true)
-	if fits || v.kind == null && f.hasPairs() || f.onlyPairs && v.kind != composite {
-		return Mismatch{"", v.typeName()} // it would come back as another value
-	}
-	return Mismatch{f.convert.want(), f.convert.got(v)}
+	c.report(OutcomePassed, f.report, v, reason)
+	return nil
 }
 
 // comma appends a comma, unless the next member is the first of its object, or the next item the first of its list. dst

@@ -182,7 +182,7 @@ func (t *Table) says(form, status int, flag, code, message value) (found string,
 		return "", false, f.Code + " is empty"
 	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
 		want := map[bool]string{true: "a whole number", false: "text"}
-		return "", false, f.Code + " " + wrongType(want[f.Numeric], code.typeName())
+		return "", false, f.Code + " has the wrong type: want " + want[f.Numeric] + ", got " + code.typeName()
 	case succeeded:
 		found = success
 	case i >= 0 && (flag.kind != absent || message.kind != absent): // it is of the backend

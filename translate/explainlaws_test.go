@@ -122,7 +122,7 @@ func checkExplanation(t rapid.TB, m explained, e *translate.Explanation) {
 	}
 	var mismatched []string
 	for i, path := range m.report.Mismatched {
-		if m.report.Mismatches[i].Got != "" {
+		if m.report.Mismatches[i].Format != translate.IsMissing {
 			mismatched = append(mismatched, path+" "+m.report.Mismatches[i].String())
 		}
 	}

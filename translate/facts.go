@@ -61,13 +61,12 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
-		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v)
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.omitted)
 		f.Public = (r.digits || r.Role.Public) && !f.Secret
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
-		scalar := v.kind != absent && v.kind != composite
 		other, _ := r.Values.find(p.from, otherOf(p.table.base(p.from)), v.text())
-		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || scalar && f.Paired && (other.text == "" || other.kind == null)
-		f.MaybeNoValue = !f.NoValue && scalar && v.text() == "0" && r.digits && !r.Role.Exact
+		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && (other.text == "" || other.kind == null)
+		f.MaybeNoValue = !f.NoValue && v.text() == "0" && r.digits && !r.Role.Exact
 		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)
 		facts = append(facts, f)
 	}

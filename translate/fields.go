@@ -109,7 +109,7 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 			f.Otherwise = "pass"
 		}
 		if r.state >= 0 {
-			f.NoValue = noValueOf(r.digitsTo)
+			f.NoValue = r.none
 		}
 		for _, p := range r.Values.list {
 			other, _ := r.Values.find(from, to, p.Values[from].text)
@@ -171,18 +171,19 @@ func (r *mapping) detail() (list Details) {
 		return list
 	}
 	if r.state >= 0 {
-		say(`0 and "" as %v while %v`, noValueOf(r.digitsTo), strings.Join(r.NoValueWhile, " or "))
+		say(`0 and "" as %v while %v`, r.none, strings.Join(r.NoValueWhile, " or "))
 	}
 	if r.hasPairs() {
 		say("by value pairs")
 	}
-	if places := r.Shift[r.to] - r.Shift[r.from]; places != 0 {
-		say("times 10^%v", places)
+	if r.places != 0 {
+		say("times 10^%v", r.places)
 	}
-	if to := r.Absent[r.to]; to.kind != absent {
-		say("%v if it is missing", to.json)
-	} else if from := r.Absent[r.from]; from.kind != absent {
-		say("left out if it is %v", from.json)
+	if r.filled.kind != absent {
+		say("%v if it is missing", r.filled.json)
+	}
+	if r.omitted.kind != absent {
+		say("left out if it is %v", r.omitted.json)
 	}
 	if r.Otherwise == "drop" && r.digitsTo == number {
 		say("another word as null")

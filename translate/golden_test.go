@@ -228,7 +228,7 @@ func (p *pair) report(r *translate.Report, out []byte, err error) {
 	p.Out = string(out)
 	p.Dropped, p.Defaulted, p.Echoed = list(r.Dropped), list(r.Defaulted), list(r.Echoed)
 	for i, path := range r.Mismatched {
-		if m := r.Mismatches[i]; m.Got != "" {
+		if m := r.Mismatches[i]; m.Format != translate.IsMissing {
 			path += " " + m.String()
 		}
 		p.Mismatched = append(p.Mismatched, path)

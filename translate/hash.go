@@ -73,7 +73,7 @@ func (c *Call) Sign() (Signature, error) {
 		case v.kind == composite:
 			reason = why(wantSingle, v.typeName())
 		case v.countsAsAbsent() && !part.optional:
-			reason = why("is missing")
+			reason = why(IsMissing)
 		case v.countsAsAbsent():
 			continue
 		case f.digits && !allDigits(v.text()):

@@ -128,9 +128,9 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused 
 	}
 	f := p.fields[0]
 	if p.message == Request {
-		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why("is missing")}
+		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why(IsMissing)}
 	}
-	c.report(OutcomePassed, f.report, value{}, Mismatch{})
+	c.report(OutcomePassed, f.report, value{}, why(IsMissing))
 	c.trace.wrote(c, p, f, f.target, value{}, "null")
 	return append(comma(dst), "null"...), nil // the items that follow must keep their places
 }

@@ -36,7 +36,7 @@ func checkExplained(t testing.TB, e *translate.Explanation, out []byte, err erro
 	}
 	mismatched := 0
 	for _, m := range e.Report.Mismatches {
-		if m.Got != "" {
+		if m.Format != translate.IsMissing {
 			mismatched++
 		}
 	}

@@ -20,20 +20,19 @@ func (p pair) isSpecial(digits bool) bool {
 
 // pairs are the pairs of a row. An index finds them.
 type pairs struct {
-	list []pair
-	at   []map[string]int // by form and text: the index in list
+	list    []pair
+	replace bool             // they say more than what null is, or in digits what "" is
+	at      []map[string]int // by form and text: the index in list
 }
 
 // find returns another form's value for a value of a form: that of the first pair that has it.
 func (p pairs) find(from, to int, value string) (constant, bool) {
-	if p.list == nil {
-		return constant{}, false
+	if p.list != nil {
+		if i, ok := p.at[from][value]; ok {
+			return p.list[i].Values[to], true
+		}
 	}
-	i, ok := p.at[from][value]
-	if !ok {
-		return constant{}, false
-	}
-	return p.list[i].Values[to], true
+	return constant{}, false
 }
 
 // add adds a pair with a value of each form.
@@ -91,6 +90,7 @@ func (s *source) readValues(r *row) {
 			r.Empty = inNumbers
 		default:
 			r.Values.add(p.Values)
+			r.Values.replace = r.Values.replace || !p.isSpecial(r.digits)
 		}
 		if !right {
 			s.errorf(child(r.node, "values"), "values: missing stands beside the value of one form, and other beside null or other")

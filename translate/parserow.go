@@ -228,7 +228,7 @@ func (s *source) checkLaws(r *row) {
 			}
 			for _, p := range r.Values.list {
 				c := p.Values[to]
-				sample, fits := back.convert.write(nil, valueIn([]byte(c.json)), false)
+				sample, fits := back.write(nil, valueIn([]byte(c.json)), false)
 				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
 					samples = append(samples, sample)
 				}

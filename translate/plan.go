@@ -38,8 +38,9 @@ type mapping struct {
 	source, target string // paths; "" if the form lacks the field
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or else of the target
-	convert        conversion
-	digitsTo       kind // how the form of the output writes numbers
+	places         int    // by which the point of a number moves to the right
+	digitsTo       kind   // how the form of the output writes numbers
+	none           string // what "no value" is there, as JSON
 
 	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
@@ -47,7 +48,9 @@ type mapping struct {
 	onlyPairs bool // a value without a pair does not fit
 	otherNull bool // a value of the other form is null here
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
-	rare      bool // the row has absent, or null in a pair, or is a list
+
+	filled, omitted constant // the output gets the one instead of no field, and no field instead of the other one
+	taken           []string // the JSON that stands in the output for an absent field, or for null
 
 	state int   // slot of the row whose meaning NoValueWhile names, or -1
 	each  *plan // of a list: translates an item; nil for a field that is no list
@@ -61,17 +64,29 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
 			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
-			secret: r.Role.Secret, convert: r.conversion(&t.forms[from], &t.forms[to]), digitsTo: r.digitsIn(&t.forms[to]),
-			of: -1, state: -1,
+			secret: r.Role.Secret, places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]),
+			none: `""`, of: -1, state: -1,
 		}
-		converts := r.pattern[0] != "" || r.isMoved()
+		if f.digitsTo == number {
+			f.none = "null"
+		}
+		converts := r.as != "" || r.pattern[0] != "" || r.hasPairs() || r.items != nil
 		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
-		f.plain = r.as == "" && !converts && !r.hasPairs() && r.Each == nil && !r.hasAbsent()
-		f.onlyPairs = r.hasPairs() && !r.onlyNullPairs() && !converts
+		in, out := r.Absent[from], r.Absent[to]
+		f.plain = !converts && r.Each == nil && in == out
+		f.onlyPairs = r.Values.replace && r.pattern[0] == "" && !r.isMoved()
 		_, f.otherNull = r.Values.find(to, from, nullText)
-		f.rare = saysNull || r.hasAbsent() || r.Each != nil
-		f.nulls = from != to && (r.as != "" || converts || r.hasPairs() || r.items != nil) &&
-			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
+		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
+		if out.kind == absent {
+			f.omitted = in
+		} else if f.taken = append(f.taken, out.json); in.kind == absent {
+			f.filled = out
+		}
+		for _, pair := range r.Values.list {
+			if json := pair.Values[to].json; saysNull && !r.Values.replace && json != "null" {
+				f.taken = append(f.taken, json)
+			}
+		}
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
 		}
@@ -94,7 +109,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 
 // noValue reports whether the row's `no_value_while` says that the value means "no value".
 func (p *plan) noValue(f *mapping, v value, slots []value) bool {
-	if f.state < 0 || v.raw != `""` && (v.text() != "0" || v.kind != number && v.kind != text) {
+	if f.state < 0 || v.raw != `""` && v.text() != "0" {
 		return false
 	}
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))

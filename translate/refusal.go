@@ -40,37 +40,24 @@ type Report struct {
 	Mismatched []string // in the source form: values that did not fit, or differ from the request, and missing fields
 	Unknown    int      // the number of dropped fields without a row
 
-	// Mismatches has, for each of Mismatched, what is wrong with it.
-	Mismatches []Mismatch
+	// Mismatches has, for each of Mismatched, what is wrong with it, without the value.
+	Mismatches []Detail
 
 	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or
 	// become a metric.
 	UnknownNames []string
 }
 
-// A Mismatch is what is wrong with a field of a reply or a callback. Neither text has the value.
-type Mismatch struct {
-	Want string // "" if the value has the right type, but no pair
-	Got  string // "" if the field is missing
-}
-
-// ofRequest is what a reply wants of a field whose role is the same in request and reply.
-const ofRequest = "the value of the request"
-
-func (m Mismatch) String() string {
-	switch {
-	case m.Got == "":
-		return "is missing"
-	case m.Want == ofRequest:
-		return "is not " + ofRequest
-	case m.Want == "":
-		return "has a value without a pair"
-	}
-	return wrongType(m.Want, m.Got)
-}
+// What is wrong with a field of a reply or a callback, besides what a request is refused for.
+const (
+	IsMissing    = "is missing"
+	noPair       = "has a value without a pair"
+	notOfRequest = "is not the value of the request"
+	wrongText    = "has the wrong type: want text, got %v"
+)
 
 // report reports what became of a field, and explains it if the message is explained.
-func (c *Call) report(o Outcome, path string, v value, wrong Mismatch) {
+func (c *Call) report(o Outcome, path string, v value, wrong Detail) {
 	r := &c.Report
 	list, output := &r.Dropped, false
 	switch o {

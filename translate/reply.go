@@ -78,7 +78,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		no.Reason = "a success, but its " + no.Field + " is not that of the request"
 	case p.from == p.to:
 	case is.misleads != nil:
-		no.Reason = is.misleads.source + " " + why("has a value without a counterpart in %v", p.toForm.name).String()
+		no.Reason = is.misleads.source + " " + why(noCounterpart, p.toForm.name).String()
 	case is.nameless:
 		no.Reason = "a success that does not name what the request is about"
 	case o.bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
@@ -87,7 +87,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if c.success && no.Reason == "" {
 		c.code = codes[0]
 		for _, slot := range is.others { // it passes: no public document says what each backend writes there
-			c.report(OutcomePassed, p.fields[slot].report, c.reply[slot], Mismatch{ofRequest, "another"})
+			c.report(OutcomePassed, p.fields[slot].report, c.reply[slot], Detail{Format: notOfRequest})
 		}
 	}
 	return no
@@ -157,7 +157,7 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 		json = code.raw
 	default:
 		if json = to.codeJSON(in); replaced {
-			c.report(OutcomePassed, from.Code, code, Mismatch{"", code.typeName()})
+			c.report(OutcomePassed, from.Code, code, Detail{Format: noPair})
 		}
 	}
 	content := ""
@@ -165,17 +165,17 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 	case v.kind == text || v.kind == null:
 		content = v.raw
 	case v.kind != absent:
-		out, fits := asText{}.write(nil, v, true)
-		if content = string(out); !fits {
-			content = v.raw
-			c.report(OutcomePassed, from.Text, v, Mismatch{"text", v.typeName()})
+		if content = v.raw; v.kind == number {
+			content = `"` + content + `"`
+		} else {
+			c.report(OutcomePassed, from.Text, v, Detail{wrongText, []any{v.typeName()}})
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
-			c.report(OutcomeDefaulted, to.Text, v, Mismatch{})
+			c.report(OutcomeDefaulted, to.Text, v, Detail{})
 		}
 	default:
-		c.report(OutcomePassed, from.Text, v, Mismatch{})
+		c.report(OutcomePassed, from.Text, v, why(IsMissing))
 	}
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }

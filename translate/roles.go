@@ -27,22 +27,22 @@ func (c *Call) ReplyWord(role string) string {
 		return word
 	}
 	f, v := p.find(role, c.reply)
-	out, _ := f.append(nil, v, true)
+	out, _ := f.append(nil, *v, true)
 	return valueOf(gjson.ParseBytes(out)).text()
 }
 
 // ReplyMeaning returns what the value of the field with a role means in the last reply, or "" if it has no meaning.
 func (c *Call) ReplyMeaning(role string) string {
 	f, v := c.translation.reply.find(role, c.reply)
-	return f.meaning(v, c.translation.reply.from)
+	return f.meaning(*v, c.translation.reply.from)
 }
 
 // find returns the field with a role and its value. Without one the field has no row.
-func (p *plan) find(role string, slots []value) (*mapping, value) {
+func (p *plan) find(role string, slots []value) (*mapping, *value) {
 	if slot, ok := p.roles[role]; ok {
-		return p.fields[slot], slots[slot]
+		return p.fields[slot], &slots[slot]
 	}
-	return noField, value{}
+	return noField, &value{}
 }
 
 var noField = &mapping{row: &row{}}
@@ -73,19 +73,17 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		return dst
 	}
 	p, same := c.translation.request, c.translation.SameForm()
-	slot, ok := p.roles[role]
-	ok = ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
-	switch {
+	_, v := p.find(role, c.request)
+	switch sent, ok := v.raw, v.kind == text && !v.countsAsAbsent(); {
 	case same && !ok:
 		return append(dst, c.body...)
 	case same:
-		begin := offsetIn(c.body, c.request[slot])
+		begin := offsetIn(c.body, *v)
 		dst = appendString(append(dst, c.body[:begin]...), content)
-		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
+		return append(dst, c.body[begin+len(sent):]...)
 	case ok:
-		sent := c.request[slot].raw
-		c.request[slot].raw = string(appendString(nil, content))
-		defer func() { c.request[slot].raw = sent }()
+		v.raw = string(appendString(nil, content))
+		defer func() { v.raw = sent }()
 	}
 	report := c.Report // emit reports every field a second time
 	dst, _ = c.emitAll(p, dst, c.request)
@@ -111,8 +109,8 @@ func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byt
 	p := c.translation.request
 	clear(c.request)
 	for role, content := range values {
-		if slot, ok := p.roles[role]; ok && content != "" {
-			c.request[slot] = value{raw: string(appendString(nil, content)), kind: text}
+		if _, v := p.find(role, c.request); content != "" {
+			*v = value{raw: string(appendString(nil, content)), kind: text}
 		}
 	}
 	dst, _ = c.emitAll(p, dst, c.request)

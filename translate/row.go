@@ -93,17 +93,12 @@ func (r *row) digitsIn(f *form) kind {
 // hasPairs reports whether the table has pairs for values of the row.
 func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
 
-// onlyNullPairs reports whether the row's pairs say what null is, or in digits what "" is, and nothing about other values.
-func (r *row) onlyNullPairs() bool {
-	return r.hasPairs() && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.isSpecial(r.digits) })
-}
-
 // mayBeWord reports whether a form with text may write a word instead of the digits: a code, but no time or number.
 func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact && !r.hasPairs() }
 
 // converts reports whether a value can have another text in the other form.
 func (r *row) converts() bool {
-	return r.hasPairs() && !r.onlyNullPairs() || r.pattern[0] != "" || slices.Max(r.Shift) > 0
+	return r.Values.replace || r.pattern[0] != "" || slices.Max(r.Shift) > 0
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -116,7 +111,7 @@ func (r *row) meaning(v value, from int) string {
 }
 
 func (r *row) meaningOf(word string, from int) string {
-	if from == 0 || !r.hasPairs() || r.onlyNullPairs() {
+	if from == 0 || !r.Values.replace {
 		return r.Means[word]
 	}
 	paired, _ := r.Values.find(from, 0, word) // without a pair the text is "", which is no value with a meaning

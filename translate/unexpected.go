@@ -30,7 +30,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	case v.kind == null && n != e.node:
 		c.trace.decide(v, OutcomeOmitted, emptyValue)
 	default:
-		c.report(OutcomePassed, path, v, Mismatch{"an object", v.typeName()})
+		c.report(OutcomePassed, path, v, why(wantObject, v.typeName()))
 	}
 }
 

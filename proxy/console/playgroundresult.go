@@ -96,7 +96,7 @@ func (r *playgroundResult) show(doc []byte, e *translate.Explanation) {
 		r.Fields = append(r.Fields, f)
 	}
 	for i, path := range e.Report.Mismatched {
-		if e.Report.Mismatches[i].Got == "" {
+		if e.Report.Mismatches[i].Format == translate.IsMissing {
 			r.Missing = append(r.Missing, path)
 		}
 	}
