@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -204,8 +205,7 @@ func TestServerClosesTheConnectionOfAFinalCall(t *testing.T) {
 				if reset := err != io.EOF; reset == polite && !secure {
 					t.Errorf("the server got %v", err)
 				}
-				_, port, _ := net.SplitHostPort(<-from)
-				if state := stateOfPort(t, port); state == "06" {
+				if state := stateOf(t, <-from, s.pool.Address); state == "06" {
 					t.Errorf("the port of the client is in state %s", state)
 				}
 			})
@@ -213,19 +213,21 @@ func TestServerClosesTheConnectionOfAFinalCall(t *testing.T) {
 	}
 }
 
-// stateOfPort returns the state of a TCP connection from a port of this machine, "06" for TIME_WAIT, or "".
-func stateOfPort(t *testing.T, port string) string {
+// stateOf returns the state of a TCP connection on this machine, "06" for TIME_WAIT, or "".
+func stateOf(t *testing.T, from, to string) string {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		t.Skip("this system has no /proc/net/tcp: " + err.Error())
 	}
+	ends := make([]string, 2)
+	for i, address := range []string{from, to} {
+		at := netip.MustParseAddrPort(address)
+		ip := at.Addr().As4()
+		ends[i] = fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], at.Port())
+	}
 	for line := range strings.Lines(string(table)) {
-		var n int
-		if _, err := fmt.Sscan(port, &n); err != nil {
-			t.Fatal(err)
-		}
-		if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", n)) {
+		if f := strings.Fields(line); len(f) > 3 && f[1] == ends[0] && f[2] == ends[1] {
 			return f[3]
 		}
 	}

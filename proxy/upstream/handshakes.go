@@ -21,7 +21,9 @@ type handshakes struct {
 }
 
 // A lastSession keeps the last session of one server.
-type lastSession struct{ session atomic.Pointer[tls.ClientSessionState] }
+type lastSession struct {
+	session atomic.Pointer[tls.ClientSessionState]
+}
 
 func (l *lastSession) Get(string) (*tls.ClientSessionState, bool) {
 	session := l.session.Load()
