@@ -162,7 +162,8 @@ func (p *Pool) closeOld() {
 	}
 }
 
-// CloseIdle closes the idle connections, and those that wait for their first call. Calls in progress continue, and their connections become idle after them.
+// CloseIdle closes the idle connections, and those that wait for their first call. Calls in progress continue, and their
+// connections become idle after them.
 func (p *Pool) CloseIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
