@@ -32,6 +32,19 @@ func (l *lastSession) Get(string) (*tls.ClientSessionState, bool) {
 
 func (l *lastSession) Put(_ string, session *tls.ClientSessionState) { l.session.Store(session) }
 
+// A resumption is a lastSession of one handshake. If the server does not resume the session, that of the handshake is not
+// kept, since it lacks what the next one begins with, see resuming.
+type resumption struct {
+	*lastSession
+	refused atomic.Bool
+}
+
+func (r *resumption) Put(name string, session *tls.ClientSessionState) {
+	if !r.refused.Load() {
+		r.lastSession.Put(name, session)
+	}
+}
+
 // resuming are the key exchanges of a handshake that resumes a session. That of the session has one that holds against
 // quantum computers, too, and its secret is a part of that of each session after it; doing it again is half of the cost.
 var resuming = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
@@ -70,10 +83,11 @@ func (h *handshakes) next() *tls.Config {
 	h.mu.Unlock()
 	c.ClientSessionCache = last
 	if session := last.session.Load(); session != nil {
-		c.CurvePreferences = resuming
-		verify := c.VerifyConnection
+		verify, cache := c.VerifyConnection, &resumption{lastSession: last}
+		c.CurvePreferences, c.ClientSessionCache = resuming, cache
 		c.VerifyConnection = func(state tls.ConnectionState) error {
 			if !state.DidResume { // the next handshake begins a session again
+				cache.refused.Store(true)
 				last.session.CompareAndSwap(session, nil)
 			}
 			return verify(state)

@@ -89,3 +89,44 @@ func TestSessionsAreResumed(t *testing.T) {
 		}
 	}
 }
+
+// A session begins with a key exchange that holds against quantum computers, also after the server has refused to resume
+// one, as after a restart. One that is resumed does not repeat it.
+func TestSessionsBeginWithTheWholeKeyExchange(t *testing.T) {
+	t.Parallel()
+	made, roots := proxytest.NewCertificate(t, "back", nil), x509.NewCertPool()
+	roots.AppendCertsFromPEM(made.Cert)
+	pair, err := tls.X509KeyPair(made.Cert, made.Key)
+	proxytest.Must(t, err)
+	got := ""
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = fmt.Sprint(r.TLS.DidResume, " ", r.TLS.CurveID)
+		_, _ = w.Write([]byte("{}"))
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.TLS.SetSessionTicketKeys([][32]byte{{1}})
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	address, err := url.Parse(s.URL)
+	proxytest.Must(t, err)
+	u := New(&config.Upstream{
+		Name: "up", Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
+		Address: config.Address{URL: address}, TLS: &config.UpstreamTLS{Roots: roots},
+	}, "test", NewMetrics(nil), slog.New(slog.DiscardHandler))
+	t.Cleanup(u.CloseIdle)
+	for i, want := range []string{
+		"false X25519MLKEM768", "true X25519", "true X25519", "false X25519", "false X25519MLKEM768", "true X25519",
+	} {
+		if i == 3 {
+			s.TLS.SetSessionTicketKeys([][32]byte{{2}})
+		}
+		u.pool.CloseIdle()
+		r := &Request{Head: u.Head("/bill"), Body: []byte("{}"), Reply: new(bytes.Buffer), Limit: 100}
+		if _, failed := u.Do(t.Context(), r); failed != nil {
+			t.Fatal(failed)
+		}
+		if got != want {
+			t.Errorf("handshake %d: resumed, key exchange: %s, want %s", i, got, want)
+		}
+	}
+}
