@@ -15,7 +15,7 @@ import (
 // An OwnRead is a read of a bill by the gateway itself: a probe, the read after a write without a reply or after a
 // create, and the read for a missing callback. It is made from the examples of the table.
 type OwnRead struct {
-	Clients  []translate.Form // the forms of the partners whose bills are read so
+	Clients  []translate.Form // the forms of partners for which bills are read so
 	Upstream string
 	Request  string   // in the upstream's form
 	Empty    []string // the fields that such a request can have and this one has not
