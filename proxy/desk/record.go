@@ -3,6 +3,8 @@ package desk
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,18 +48,18 @@ type Answer struct {
 const opCallback = "callback.payment"
 
 // field returns a field of a message of either form, also inside bill or data. The two names of a field differ in case
-// and _ only.
+// and _ only. If a message has two spellings of a name, the one with the fewest capitals counts, as for the service.
 func field(message []byte, name string) (text string, value json.RawMessage) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(message, &members) != nil {
 		return "", nil
 	}
-	for k, v := range members {
+	for _, k := range slices.Backward(slices.Sorted(maps.Keys(members))) {
 		if plain(k) == name {
-			if json.Unmarshal(v, &text) != nil {
+			if v := members[k]; json.Unmarshal(v, &text) != nil {
 				text = string(v)
 			}
-			return text, v
+			return text, members[k]
 		}
 	}
 	for _, k := range []string{"bill", "data"} {
