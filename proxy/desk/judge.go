@@ -56,6 +56,7 @@ func judge(p Plan, c Case, recs []Record) Verdict {
 		v.Result = Unknown
 		return v
 	}
+	failed, onlyHook := false, true // the hook alone fails the case
 	for _, text := range append([]string{"says", "one-bill", "amount", "agrees"}, c.Watch...) {
 		level := "FAIL"
 		if rest, warn := strings.CutPrefix(text, "warn "); warn {
@@ -66,26 +67,23 @@ func judge(p Plan, c Case, recs []Record) Verdict {
 			continue
 		}
 		w.order, w.args = order, name[1:]
-		if wrong, at := conditions[name[0]](w); wrong != "" {
-			v.Findings = append(v.Findings, Finding{text, level, wrong, at})
+		if f := conditions[name[0]](w); f != nil {
+			v.Findings, v.Result = append(v.Findings, Finding{text, level, f.Text, f.Records}), Warning
+			if level == "FAIL" {
+				failed, onlyHook = true, onlyHook && (text == "agrees" || text == "says")
+			}
 		}
 	}
-	fails := func(f Finding) bool { return f.Level == "FAIL" }
-	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Book != nil })
-	stopped, _ := first(recs, func(r Record) bool { return r.Error != "" })
 	w.order = "a"
+	_, ended := first(recs, func(r Record) bool { return r.Book != nil })
+	stopped, _ := first(recs, func(r Record) bool { return r.Error != "" })
+	_, called := first(recs, func(r Record) bool { return r.Call != nil })
 	noCreate := len(w.calls("bill.create"))+len(w.book()) == 0
-	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Call != nil })
-	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
-		return fails(f) && f.Condition != "agrees" && f.Condition != "says"
-	})
 	switch {
-	case noCreate && onlyHook, stopped.Error != "" && (onlyHook || silent), !ended:
+	case noCreate && onlyHook, stopped.Error != "" && (onlyHook || !called), !ended:
 		v.Result, v.Text, v.Findings = Unknown, cmp.Or(stopped.Error, errNoBill.Error()), nil
-	case slices.ContainsFunc(v.Findings, fails):
+	case failed:
 		v.Result = Failed
-	case len(v.Findings) > 0:
-		v.Result = Warning
 	}
 	return v
 }
@@ -120,10 +118,10 @@ func (res Result) Outcome() string {
 // writes are the operations that "write" stands for.
 var writes = []string{"bill.create", "bill.destroy", "bill.cancel"}
 
-// calls returns the calls of an operation for the order, as records.
+// calls returns the calls of an operation for the order, or of any if it is empty, as records.
 func (w *window) calls(operation string) []Record {
 	return slices.DeleteFunc(slices.Clone(w.recs), func(r Record) bool {
-		return r.Call == nil || r.Order != w.order || r.Call.Operation != operation &&
+		return r.Call == nil || r.Order != w.order || operation != "" && r.Call.Operation != operation &&
 			(operation != "write" || !slices.Contains(writes, r.Call.Operation))
 	})
 }
@@ -142,14 +140,6 @@ func (w *window) last() (last Record) {
 		}
 	}
 	return last
-}
-
-// numbers returns the numbers of records.
-func numbers(recs []Record) (list []int) {
-	for _, r := range recs {
-		list = append(list, r.N)
-	}
-	return list
 }
 
 // first returns the first record that matches.

@@ -49,25 +49,23 @@ const opCallback = "callback.payment"
 
 // field returns a field of a message of either form, also inside bill or data. The two names of a field differ in case
 // and _ only. If a message has two spellings of a name, the one with the fewest capitals counts, as for the service.
-func field(message []byte, name string) (text string, value json.RawMessage) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(message, &members) != nil {
-		return "", nil
-	}
-	for _, k := range slices.Backward(slices.Sorted(maps.Keys(members))) {
-		if plain(k) == name {
-			if v := members[k]; json.Unmarshal(v, &text) != nil {
-				text = string(v)
+func field(message []byte, name string) (text string) {
+	var whole map[string]json.RawMessage
+	_ = json.Unmarshal(message, &whole) // no JSON has no field
+	for _, part := range []json.RawMessage{message, whole["bill"], whole["data"]} {
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(part, &members)
+		for _, k := range slices.Backward(slices.Sorted(maps.Keys(members))) {
+			if plain(k) != name {
+				continue
 			}
-			return text, members[k]
+			if json.Unmarshal(members[k], &text) != nil {
+				text = string(members[k])
+			}
+			return text
 		}
 	}
-	for _, k := range []string{"bill", "data"} {
-		if text, value = field(members[k], name); value != nil {
-			return text, value
-		}
-	}
-	return "", nil
+	return ""
 }
 
 // parse returns a JSON object, or nil.
@@ -92,8 +90,8 @@ func (r Record) lost() bool { return r.Call.Fault.Operation != "" }
 // shown returns the bill and the state that a read showed to the partner.
 func (r Record) shown() (bill, state string) {
 	if c := r.Call; c.Operation == "bill.read" && !c.Fault.Drop && !c.Fault.Truncate && c.Status == 200 {
-		bill, _ = field(c.Reply, "billid")
-		state, _ = field(c.Reply, "apprstate")
+		bill = field(c.Reply, "billid")
+		state = field(c.Reply, "apprstate")
 	}
 	return bill, state
 }

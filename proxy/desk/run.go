@@ -167,8 +167,7 @@ func (r *runner) observe(x sandbox.Exchange) {
 	r.mu.Lock()
 	o := cmp.Or(r.bills[x.Bill], r.current.orders["a"], &order{attempt: r.current})
 	if x.Operation == "bill.create" {
-		price, _ := field(x.Request, "price")
-		o = cmp.Or(r.amounts[price], o)
+		o = cmp.Or(r.amounts[field(x.Request, "price")], o)
 		r.bills[x.Bill] = o
 	}
 	r.mu.Unlock()
