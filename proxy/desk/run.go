@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -119,11 +120,8 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 		}
 	}
 	a.step = ""
-	for _, name := range []string{"a", "b"} {
+	for _, name := range slices.Sorted(maps.Keys(a.orders)) {
 		o := a.orders[name]
-		if o == nil {
-			continue
-		}
 		if _, err := r.ask(ctx, o); err != nil {
 			r.fail(a, err)
 		}

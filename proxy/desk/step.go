@@ -37,15 +37,16 @@ var errNoBill = errors.New("the partner created no bill for the order")
 func (r *runner) step(ctx context.Context, a *attempt, args []string, name string) error {
 	o := a.orders[name]
 	switch args[0] {
-	case "order", "again":
-		if args[0] == "order" {
-			o = r.newOrder(a, name)
-		} else if said, err := r.ask(ctx, o); err != nil || said.State != "new" && said.State != "unknown" {
-			return err
+	case "order":
+		r.tell(ctx, r.newOrder(a, name), "order")
+	case "again":
+		said, err := r.ask(ctx, o)
+		if err == nil && (said.State == "new" || said.State == "unknown") {
+			r.tell(ctx, o, "order")
 		}
-		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
+		return err
 	case "refund", "withdraw", "resend":
-		r.tell(ctx, o, args[0], Command{Order: o.id})
+		r.tell(ctx, o, args[0])
 	case "until":
 		limit := r.Plan.within(orderTime)
 		if len(args) > 2 {
@@ -71,36 +72,43 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "clear":
 		r.service.ClearFaults()
 	default:
-		b, err := r.bill(ctx, o)
-		if err != nil {
-			return err
-		}
-		switch args[0] {
-		case "pay":
-			return r.service.Pay(b.Partner, b.ID)
-		case "lose":
-			r.service.Fault(sandbox.Fault{Operation: opCallback, Bill: b.ID, Skip: true})
-			return nil
-		case "notify":
-			return r.service.Notify(b.Partner, b.ID)
-		case "cancel":
-			_, err := r.service.Cancel(b.Partner, b.ID)
-			return err
-		case "forge":
-			body, err := r.forgery(ctx, a, args[1])
-			if err != nil {
-				return err
-			}
-			return r.service.SendCallback(b.Partner, b.ID, body)
-		}
-		return fmt.Errorf("unknown step %q", args[0])
+		return r.billStep(ctx, a, args, o)
 	}
 	return nil
 }
 
+// billStep makes a step that needs the bill of the order.
+func (r *runner) billStep(ctx context.Context, a *attempt, args []string, o *order) error {
+	b, err := r.bill(ctx, o)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "pay":
+		return r.service.Pay(b.Partner, b.ID)
+	case "lose":
+		return r.service.AddFault(sandbox.Fault{Operation: opCallback, Bill: b.ID, Skip: true})
+	case "notify":
+		return r.service.Notify(b.Partner, b.ID)
+	case "cancel":
+		_, err = r.service.Cancel(b.Partner, b.ID)
+		return err
+	case "forge":
+		paid := b
+		if args[1] == "other" {
+			if paid, err = r.bill(ctx, a.orders["b"]); err != nil {
+				return err
+			}
+		}
+		return r.service.SendCallback(b.Partner, b.ID, func(body []byte) []byte { return forge(body, args[1], paid) })
+	}
+	return fmt.Errorf("unknown step %q", args[0])
+}
+
 // fault sets the faults of a case. After the order they are limited to its bill.
 func (r *runner) fault(ctx context.Context, a *attempt) error {
-	texts, of := []string{}, ""
+	var texts []string
+	var of sandbox.Bill
 	for name, o := range a.orders {
 		b, err := r.bill(ctx, o)
 		if err != nil {
@@ -108,7 +116,7 @@ func (r *runner) fault(ctx context.Context, a *attempt) error {
 		}
 		texts = append(texts, "{"+name+"}", b.ID)
 		if name == "a" {
-			texts, of = append(texts, "{amount}", o.amount), b.ID
+			texts, of = append(texts, "{amount}", b.Price), b
 		}
 	}
 	fill := strings.NewReplacer(texts...).Replace
@@ -116,9 +124,11 @@ func (r *runner) fault(ctx context.Context, a *attempt) error {
 		if f.Silence {
 			f.Delay = r.Plan.Timeout + 5*time.Second
 		}
-		f.Fault.Bill = of
+		f.Fault.Bill = of.ID
 		f.Body, f.ShowBill, f.Amount = fill(f.Body+f.Bodies[r.Plan.Form]), fill(f.ShowBill), fill(f.Amount)
-		r.service.Fault(f.Fault)
+		if err := r.service.AddFault(f.Fault); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -160,9 +170,13 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // tell gives the hook a command. The hook may answer at once or when it is done.
-func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
+func (r *runner) tell(ctx context.Context, o *order, what string) {
+	c := Command{Order: o.id}
+	if what == "order" {
+		c.Amount, c.Phone = json.Number(o.amount), phone
+	}
+	body, _ := json.Marshal(c) // it has texts only
 	r.posts.Go(func() {
-		body, _ := json.Marshal(c) // it has texts only
 		if err := r.hook(ctx, http.MethodPost, what, body, nil); err != nil {
 			r.fail(o.attempt, err)
 		}
@@ -201,25 +215,23 @@ func (r *runner) hook(ctx context.Context, method, path string, command []byte, 
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	switch {
-	case res.StatusCode/100 != 2:
+	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("%s %s: expected HTTP 200 but got: %d", method, path, res.StatusCode)
-	case said == nil:
+	}
+	if said == nil {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(said); err != nil {
-		return err
+	err = json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(said)
+	if err == nil && !slices.Contains(hookStates, said.State) {
+		err = fmt.Errorf("state: expected one of %s but got: %q", strings.Join(hookStates, ", "), said.State)
 	}
-	if !slices.Contains(hookStates, said.State) {
-		return fmt.Errorf("state: expected one of %s but got: %q", strings.Join(hookStates, ", "), said.State)
-	}
-	return nil
+	return err
 }
 
-// forgery returns what a forged callback changes. All but "odd" report a payment that the order does not have.
-func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]byte) []byte, error) {
+// forge changes the body of a callback. All but "odd" report a payment of a bill that is not paid.
+func forge(body []byte, what string, paid sandbox.Bill) []byte {
 	set := map[string]any{
-		"apprstate": "F", "apprdt": "20261127101112", "apprprice": a.orders["a"].amount, "apprnum": "30009999",
+		"billid": paid.ID, "apprstate": "F", "apprdt": "20261127101112", "apprprice": paid.Price, "apprnum": "30009999",
 	}
 	switch what {
 	case "wrong-key":
@@ -228,34 +240,26 @@ func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]b
 		set["apikey"] = nil
 	case "unknown":
 		set["billid"] = "DESK-NO-SUCH-BILL"
-	case "other":
-		b, err := r.bill(ctx, a.orders["b"])
-		if err != nil {
-			return nil, err
-		}
-		set["billid"], set["apprprice"] = b.ID, b.Price
 	case "odd":
 		clear(set)
 	}
-	return func(body []byte) []byte {
-		members, changed := parse(body), map[string]any{}
-		for name, v := range members {
-			if to, ok := set[plain(name)]; ok {
-				v = to
-			}
-			if what == "odd" {
-				name, v = strings.ToLower(upper.ReplaceAllString(name, "_$0")), fmt.Sprint(v)
-			}
-			if v != nil {
-				changed[name] = v
-			}
+	changed := map[string]any{}
+	for name, v := range parse(body) {
+		if to, ok := set[plain(name)]; ok {
+			v = to
 		}
 		if what == "odd" {
-			changed["new_field"] = map[string]any{"of": []string{"a", "later"}, "version": 1}
+			name, v = strings.ToLower(upper.ReplaceAllString(name, "_$0")), fmt.Sprint(v)
 		}
-		text, _ := json.Marshal(changed) // it was JSON before
-		return text
-	}, nil
+		if v != nil {
+			changed[name] = v
+		}
+	}
+	if what == "odd" {
+		changed["new_field"] = map[string]any{"of": []string{"a", "later"}, "version": 1}
+	}
+	text, _ := json.Marshal(changed) // it was JSON before
+	return text
 }
 
 // upper finds the words of a camelCase name.
