@@ -41,10 +41,10 @@ func stamp(t time.Time) string { return t.In(seoul).Format(stampLayout) }
 var goodKey = regexp.MustCompile(`^[!-~]{1,32}$`)
 
 // check makes the checks that the operations share, and finds the partner ("Authentication", 4 and 5).
-func (s *Service) check(t *tables, c *call) error {
-	onBill := strings.HasPrefix(c.op.name, "bill.")
-	c.partner = t.Contracts.get(c.Partner)
-	p := c.partner
+func (c *call) check() error {
+	onBill := c.onBill()
+	p := c.t.Contracts.get(c.Partner)
+	c.partner = p
 	switch {
 	case c.checks("key") && (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
 		(c.Partner == "" || c.Member == "" || c.Merchant == ""):
@@ -69,42 +69,22 @@ func (s *Service) check(t *tables, c *call) error {
 		return refusal{codeInvalid, "member"}
 	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
 		return refusal{codeInvalid, "merchant"}
-	case onBill && !t.allowsMerchant(p, c.Member, c.Merchant):
-		return refuse(codeUnknownKey)
-	case onBill && c.checks("fields") && c.ID == "":
+	case !onBill:
+		return nil
+	case p.Strict:
+		m := c.t.Mappings.get(mappingKey{p.Key, c.Member, c.Merchant})
+		if m == nil || m.Status != mappingCompleted || m.Closed || m.Suspended {
+			return refuse(codeUnknownKey)
+		}
+	}
+	if c.checks("fields") && c.ID == "" {
 		return c.invalid("billId")
 	}
 	return nil
 }
 
 // create creates a bill in state W ("Bill creation input").
-func (s *Service) create(t *tables, c *call) error {
-	if err := s.checkInput(c, t.now); err != nil {
-		return err
-	}
-	switch {
-	case c.checks("type") && c.SendType == sendTalk && c.partner.NoTalk:
-		return refuse(codeNoTalk)
-	case c.SendType == sendURL && c.partner.NoURL:
-		return refuse(codeNoURL)
-	case c.checks("unique") && t.Bills.get(c.Bill.key()) != nil:
-		return refuse(codeDuplicate)
-	}
-	c.found = c.Bill
-	b := &c.found
-	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
-	b.ShortURL = c.base + payPath + s.token("bill", b.Partner, b.ID)
-	if c.SendType == sendTalk && c.checks("message") {
-		if err := t.send(c.partner, b); err != nil {
-			return err
-		}
-	}
-	t.Bills.put(*b)
-	return nil
-}
-
-// checkInput checks what depends on the input of a create and the time only.
-func (s *Service) checkInput(c *call, now time.Time) error {
+func (c *call) create() error {
 	switch {
 	case utf8.RuneCountInString(c.ID) > maxBillID:
 		return refuse(codeLongID)
@@ -116,29 +96,43 @@ func (s *Service) checkInput(c *call, now time.Time) error {
 		return c.invalid("price")
 	case c.Phone != "" && !mobile.MatchString(c.Phone):
 		return refuse(codeBadPhone)
-	case c.ExpireDt != "" && !isDate(c.ExpireDt), expired(c.ExpireDt, now):
+	case c.ExpireDt != "" && !isDate(c.ExpireDt), expired(c.ExpireDt, c.t.now):
 		return c.invalid("expireDt")
 	}
-	if err := s.checkHash(c); err != nil {
+	if err := c.checkHash(); err != nil {
 		return err
 	}
 	switch {
 	case c.checks("amount") && below(c.Price, minAmount):
 		return refuse(codeBelowMinimum)
-	case s.opt.Environment == Development && below(c.Price, minAmountTest):
+	case c.opt.Environment == Development && below(c.Price, minAmountTest):
 		return refuse(codeBelowDevelopment)
+	case c.checks("type") && c.SendType == sendTalk && c.partner.NoTalk:
+		return refuse(codeNoTalk)
+	case c.SendType == sendURL && c.partner.NoURL:
+		return refuse(codeNoURL)
+	case c.checks("unique") && c.t.Bills.get(c.Bill.key()) != nil:
+		return refuse(codeDuplicate)
 	}
+	c.found = c.Bill
+	b := &c.found
+	b.Form, b.State, b.Created = string(c.form), stateUnpaid, c.t.now
+	b.ShortURL = c.x.base + payPath + c.opt.token("bill", b.Partner, b.ID)
+	if c.SendType == sendTalk {
+		return c.send()
+	}
+	c.t.Bills.put(*b)
 	return nil
 }
 
 // checkHash checks the hash of a call. The phone is that of the call, not of the bill: only a create has one.
-func (s *Service) checkHash(c *call) error {
-	if c.checks("hash") && c.hash == "" {
+func (c *call) checkHash() error {
+	hash, want := c.texts["hash"], Hash(c.ID, c.Phone, c.Price)
+	switch {
+	case c.checks("hash") && hash == "":
 		return c.invalid("hash")
-	}
-	want := Hash(c.ID, c.Phone, c.Price)
-	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
-		c.hashText, c.hashWant = hashText(c.ID, c.Phone, c.Price), want
+	case subtle.ConstantTimeCompare([]byte(hash), []byte(want)) != 1:
+		c.x.HashText, c.x.HashWant = hashText(c.ID, c.Phone, c.Price), want
 		return refuse(codeBadHash)
 	}
 	return nil
@@ -157,8 +151,8 @@ func webURL(address string) *url.URL {
 }
 
 // findBill finds the bill that a call names, in any state, or refuses with BILL_003.
-func (s *Service) findBill(t *tables, c *call) error {
-	b := t.Bills.get(c.Bill.key())
+func (c *call) findBill() error {
+	b := c.t.Bills.get(c.Bill.key())
 	if c.checks("bill") && b == nil || b.Member != c.Member || b.Merchant != c.Merchant {
 		return refuse(codeNotFound)
 	}
@@ -166,72 +160,73 @@ func (s *Service) findBill(t *tables, c *call) error {
 	return nil
 }
 
-// resend sends the message of an unpaid bill again.
-func (s *Service) resend(t *tables, c *call) error {
-	err := s.findBill(t, c)
+// moves are what operations do with the state of a bill, and how they are refused in another one ("States and
+// transitions"). Payments change W to F.
+var moves = map[string]struct{ from, to, refused string }{
+	"bill.resend":  {stateUnpaid, stateUnpaid, codeNotSendable},
+	"bill.destroy": {stateUnpaid, stateDestroyed, codeNotCancellable},
+	"bill.cancel":  {statePaid, stateCancelled, codeNotCancellable},
+}
+
+// move resends a bill, or changes its state, if the call is signed and the price is the whole amount. Another price is
+// not PAYMENT_002, because clients retry that.
+func (c *call) move() error {
+	m := moves[c.op.name]
+	if m.to != m.from {
+		if !isDigits(c.Price) {
+			return c.invalid("price")
+		}
+		if err := c.checkHash(); err != nil {
+			return err
+		}
+	}
+	err := c.findBill()
 	switch {
 	case err != nil:
 		return err
-	case c.checks("state") && c.found.State != stateUnpaid:
-		return refuse(codeNotSendable)
+	case c.checks("state") && c.found.State != m.from:
+		return refuse(m.refused)
+	case m.to == m.from:
+		return c.send()
+	case c.checks("whole") && trimZeros(c.found.Price) != trimZeros(c.Price):
+		return c.invalid("price")
 	}
-	c.checks("message")
-	if err := t.send(c.partner, &c.found); err != nil {
-		return err
-	}
-	t.Bills.put(c.found)
+	c.t.finish(&c.found, m.to, c.texts["cancelReason"])
 	return nil
 }
 
-// destroy changes the state from W to D.
-func (s *Service) destroy(t *tables, c *call) error {
-	return s.end(t, c, stateUnpaid, stateDestroyed)
-}
-
-// cancel changes the state from F to C.
-func (s *Service) cancel(t *tables, c *call) error {
-	return s.end(t, c, statePaid, stateCancelled)
-}
-
-// end changes the state of a bill, if the call is signed and the price is the whole amount. Another price is not
-// PAYMENT_002, because clients retry that.
-func (s *Service) end(t *tables, c *call, from, to string) error {
-	if !isDigits(c.Price) {
-		return c.invalid("price")
+// send sends the message of a bill, unless a prepaid partner has no point for it.
+func (c *call) send() error {
+	c.checks("message")
+	if c.partner.Prepaid {
+		a := *c.t.Accounts.get(c.Partner)
+		if a.Points <= 0 {
+			return refuse(codeNoPoints)
+		}
+		a.Points--
+		c.t.Accounts.put(a)
 	}
-	if err := s.checkHash(c); err != nil {
-		return err
-	}
-	err := s.findBill(t, c)
-	b := &c.found
-	switch {
-	case err != nil:
-		return err
-	case c.checks("state") && b.State != from:
-		return refuse(codeNotCancellable)
-	case c.checks("whole") && trimZeros(b.Price) != trimZeros(c.Price):
-		return c.invalid("price")
-	}
-	s.finish(t, b, to, c.cancelNote)
+	c.found.Messages++
+	c.t.Bills.put(c.found)
 	return nil
 }
 
 // finish changes the state of a bill to C or D.
-func (s *Service) finish(t *tables, b *Bill, to, reason string) {
+func (t *tables) finish(b *Bill, to, reason string) {
 	if b.State = to; to == stateCancelled {
 		b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: reason}
 	}
 	t.Bills.put(*b)
-	if s.opt.CallbackCancelDestroy {
-		s.notify(t, b)
+	if t.opt.CallbackCancelDestroy {
+		t.notify(b)
 	}
 }
 
 // token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control
 // token only who knows that can compute it.
-func (st *store) token(kind string, parts ...string) string {
+func (o *Options) token(kind string, parts ...string) string {
 	sum := sha256.New()
-	if key := st.opt.ControlToken; key != "" {
+	if key := o.ControlToken; key != "" {
 		sum = hmac.New(sha256.New, []byte(key))
 	}
 	_, _ = io.WriteString(sum, kind+"\x00"+strings.Join(parts, "\x00")) // a hash takes everything

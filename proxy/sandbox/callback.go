@@ -60,8 +60,8 @@ type Attempt struct {
 }
 
 // notify adds the callback of a bill's new state, if there is an address.
-func (s *Service) notify(t *tables, b *Bill) {
-	if c := s.callbackOf(t, b); c.URL != "" {
+func (t *tables) notify(b *Bill) {
+	if c := t.callbackOf(b); c.URL != "" {
 		c.schedule(t)
 		t.Callbacks.put(c)
 	}
@@ -69,7 +69,7 @@ func (s *Service) notify(t *tables, b *Bill) {
 
 // callbackOf returns the callback of a bill's state. Its address is the bill's own, in the form of the bill; else that
 // of the merchant's registration, in v2. The body has the fields of a read at the top level.
-func (s *Service) callbackOf(t *tables, b *Bill) Callback {
+func (t *tables) callbackOf(b *Bill) Callback {
 	c := Callback{
 		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
 		Made: t.now, Attempts: []Attempt{},
@@ -78,7 +78,7 @@ func (s *Service) callbackOf(t *tables, b *Bill) Callback {
 		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
 	f := form(c.Form)
-	c.Body = string(f.object(pick(recordFields, s.record(f, b))...))
+	c.Body = string(f.object(recordFields, t.opt.record(f, b)))
 	return c
 }
 
@@ -92,7 +92,7 @@ func (s *Service) Callbacks() (list []Callback) {
 // another body, such as a forged one.
 func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) error {
 	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
-		c := s.callbackOf(t, b)
+		c := t.callbackOf(b)
 		if c.URL == "" {
 			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
 		}

@@ -228,8 +228,8 @@ func (s *Service) partnerViews(of ofPartner) []partnerView {
 func (s *Service) transaction(id string) v2Envelope {
 	for _, b := range s.Bills() {
 		if b.Approval != nil && b.Approval.TxNum == id {
-			fields := pick(recordFields, s.record(formV2, &b))
-			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(fields...)}
+			data := formV2.object(recordFields, s.opt.record(formV2, &b))
+			return v2Envelope{codeSuccess, messageOf(codeSuccess), data}
 		}
 	}
 	return v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil}

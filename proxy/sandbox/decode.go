@@ -24,60 +24,62 @@ const (
 // have one. Fields have their v2 names; a form that does not have a field ignores it.
 type operation struct {
 	name, v2, legacy string
-	run              func(*Service, *tables, *call) error // after check
-	request          string                               // the fields beside apiKey; those after bill may be inside it
-	reply            string                               // the fields of a success; an unpaid bill lacks some
-	legacyReply      string
+	run              func(*call) error // after check
+	request          string            // the fields beside apiKey; those after bill may be inside it
+	reply            string            // the fields of a success; an unpaid bill lacks some
+	legacyReply      string            // with those of the envelope, which a read does not have in the document's example
 }
 
 const (
-	ofBill = "member merchant bill billId "
-	named  = "apiKey member merchant billId hash "
+	ofBill      = "member merchant bill billId "
+	named       = "apiKey member merchant billId hash "
+	legacyNamed = "code msg " + named
+	cancelled   = "apprNum apprOriginNum apprCancelDt"
 )
 
 var operations = []operation{
 	{
-		opCreate, "/bill", "/if/bill/send", (*Service).create,
+		opCreate, "/bill", "/if/bill/send", (*call).create,
 		ofBill + "sendType billIssuer productName memberName supplyPrice tax phone message expireDt callbackUrl " +
 			"pageRedirectUrl price hash",
-		named + "shortUrl", named + "shortUrl",
+		named + "shortUrl", legacyNamed + "shortUrl",
 	},
-	{"bill.resend", "/bill/resend", "/if/bill/resend", (*Service).resend, ofBill, "apiKey billId", ""},
-	{opRead, "/bill/read", "/if/bill/read", (*Service).findBill, ofBill, "", ""},
+	{"bill.resend", "/bill/resend", "/if/bill/resend", (*call).move, ofBill, "apiKey billId", "code msg"},
+	{opRead, "/bill/read", "/if/bill/read", (*call).findBill, ofBill, recordFields, recordFields},
 	{
-		"bill.destroy", "/bill/destroy", "/if/bill/destroy", (*Service).destroy, ofBill + "price hash",
-		"apiKey billId", named,
-	},
-	{
-		"bill.cancel", "/bill/cancel", "/if/bill/cancel", (*Service).cancel, ofBill + "cancelReason price hash",
-		named + "apprNum apprOriginNum apprCancelDt", named + "apprNum apprOriginNum apprCancelDt",
+		"bill.destroy", "/bill/destroy", "/if/bill/destroy", (*call).move, ofBill + "price hash",
+		"apiKey billId", legacyNamed,
 	},
 	{
-		opRegister, "/auth/mapping", "/auth/mapping", (*Service).register,
+		"bill.cancel", "/bill/cancel", "/if/bill/cancel", (*call).move, ofBill + "cancelReason price hash",
+		named + cancelled, legacyNamed + cancelled,
+	},
+	{
+		opRegister, "/auth/mapping", "", (*call).register,
 		"memberId merchantId businessNumber callbackUrl redirectUrl", "url", "",
 	},
 	{
-		opMappings, "/read/mapping", "/read/mapping", (*Service).list, "",
+		opMappings, "/read/mapping", "", (*call).list, "",
 		"partnerMember partnerMerchant companyNm branchNm businessNumber ceoName email mappingStatus regDt updDt", "",
 	},
 	{
-		opStatus, "/auth/mapping/status", "/auth/mapping/status", (*Service).status, "member merchant",
+		opStatus, "/auth/mapping/status", "", (*call).status, "member merchant",
 		"apiKey member merchant companyNm branchNm businessNumber reviewStatus", "",
 	},
 	{
-		opMapMerchant, "/auth/merchant/mapping", "/auth/merchant/mapping", (*Service).mapMerchant,
+		opMapMerchant, "/auth/merchant/mapping", "", (*call).mapMerchant,
 		"memberId merchantId temporaryMerchantCd memberIdx", "", "", // only the type of memberIdx is checked
 	},
 	{
-		"merchant.list", "/read/merchant", "/read/merchant", (*Service).list, "",
+		"merchant.list", "/read/merchant", "", (*call).list, "",
 		"memberId merchantId companyName branchName ceoName email businessNumber", "",
 	},
 }
 
-// operationOf returns the operation with a name or a path, or one with the name "none".
-func operationOf(text string) operation {
+// operationOf returns the operation with a path, or one with the name "none".
+func operationOf(path string) operation {
 	for _, o := range operations {
-		if text == o.name || text == o.v2 || text == o.legacy {
+		if path == o.v2 || path == o.legacy && path != "" {
 			return o
 		}
 	}
@@ -86,45 +88,35 @@ func operationOf(text string) operation {
 
 // A call is a decoded call of a partner, independent of its form.
 type call struct {
-	Bill // what the call has of a bill; the price has the digits exactly as sent
-	op   operation
-	form form
-	base string // the base of URLs in the reply
+	Bill      // what the call has of a bill; the price has the digits exactly as sent
+	op        operation
+	form      form
+	texts     map[string]string // the texts of all fields, by their v2 names
+	wrongType string            // the path of the first field that does not have its documented type
+	notObject bool              // the body is not a JSON object, or has a duplicate name
 
-	body []byte // of the request
-
+	// While the call is answered:
+	x       *Exchange
+	opt     *Options
+	t       *tables
 	partner *Partner // set by check
-
-	hash, cancelNote                           string
-	businessNumber, redirectURL, temporaryCode string // of sub-business operations
-
-	wrongType string // the path of the first field that does not have its documented type
-	notObject bool   // the body is not a JSON object, or has a duplicate name
-
-	checked            []string // the checks that were made, by name; the last one has refused the call, if one has
-	hashText, hashWant string   // what should have been hashed, and its hash, if the hash is wrong
 
 	// The result of a success:
 	found Bill // of a bill operation
 	data  any  // of a sub-business operation
 }
 
+// onBill reports whether the operation is one on a bill.
+func (c *call) onBill() bool { return strings.HasPrefix(c.op.name, "bill.") }
+
 // checks records that a check begins. It returns true.
 func (c *call) checks(name string) bool {
-	c.checked = append(c.checked, name)
+	c.x.Checked = append(c.x.Checked, name)
 	return true
 }
 
 // nested reports whether the bill's fields are inside the object `bill`.
 func (c *call) nested() bool { return c.form == formV2 || c.op.name == opCreate }
-
-// path returns the path of a bill's field in the caller's form, for a refusal.
-func (c *call) path(v2 string) string {
-	if c.nested() {
-		return "bill." + c.form.name(v2)
-	}
-	return c.form.name(v2)
-}
 
 // A refusal is why a call of a partner is refused.
 type refusal struct {
@@ -137,52 +129,52 @@ func (r refusal) Error() string { return r.code }
 func refuse(code string) error { return refusal{code: code} }
 
 // invalid refuses a field of the bill.
-func (c *call) invalid(v2 string) error { return refusal{codeInvalid, c.path(v2)} }
+func (c *call) invalid(v2 string) error {
+	path := c.form.name(v2)
+	if c.nested() {
+		path = "bill." + path
+	}
+	return refusal{codeInvalid, path}
+}
 
 // decode decodes a request and never fails: a missing field is empty, a field of a wrong type is recorded in
 // wrongType, and a body that is not an object in notObject.
 func decode(op operation, f form, body []byte) *call {
 	members, isObject := parseObject(body)
-	c := &call{op: op, form: f, body: body, notObject: !isObject}
+	c := &call{op: op, form: f, notObject: !isObject, texts: map[string]string{}}
 	if f == formLegacy {
 		c.SendType = sendTalk // the legacy form has no sendType
 	}
-	into := map[string]*string{
-		"businessNumber": &c.businessNumber, "redirectUrl": &c.redirectURL, "temporaryMerchantCd": &c.temporaryCode,
-		"memberIdx": new(string), "cancelReason": &c.cancelNote, "hash": &c.hash,
-	}
-	eachText(&c.Bill, func(name string, text *string) { into[name] = text })
 	prefix := ""
 	for name := range strings.FieldsSeq("apiKey " + op.request) {
 		own := f.name(name)
 		v, path := members[own], prefix+own
-		if own == "" || string(v) == "null" {
-			v = nil
-		}
-		switch {
-		case name == "bill":
-			if !c.nested() {
-				continue
-			}
+		switch given := own != "" && v != nil && string(v) != "null"; {
+		case name == "bill" && c.nested():
 			var ok bool
 			members, ok = parseObject(v)
 			prefix = "bill."
-			if ok || v == nil {
+			if ok || !given {
 				continue
 			}
-		case v == nil:
+		case name == "bill", !given:
 			continue
 		case v[0] == '"':
-			*into[name] = unquote(v)
+			c.texts[name] = unquote(v)
 			continue
 		case name == "apiKey" || name == "sendType":
 			continue // a wrong type has a code of its own, that of a missing field
 		case name == "price" && (v[0] == '-' || isDigits(string(v[:1]))):
-			c.Price = string(v) // not parsed: the hash covers exactly these digits
+			c.texts[name] = string(v) // not parsed: the hash covers exactly these digits
 			continue
 		}
 		c.wrongType = cmp.Or(c.wrongType, path)
 	}
+	eachText(&c.Bill, func(name string, text *string) {
+		if given, ok := c.texts[name]; ok {
+			*text = given
+		}
+	})
 	return c
 }
 

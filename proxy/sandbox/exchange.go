@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -65,11 +64,6 @@ type Body []byte
 
 // MarshalText returns the body.
 func (b Body) MarshalText() ([]byte, error) { return b, nil }
-
-// decided records the result of a call.
-func (x *Exchange) decided(reply []byte, refused refusal) {
-	x.Done, x.Code, x.Field = reply != nil, cmp.Or(refused.code, codeSuccess), refused.field
-}
 
 // observe ends an exchange: it is added to the log, and Options.Observe is called.
 func (s *Service) observe(x *Exchange) {

@@ -49,18 +49,13 @@ func (f form) name(v2 string) string {
 	return v2
 }
 
-// A field is a field of a reply: its v2 name and its value, which is a string or raw JSON. A nil value is omitted.
-type field struct {
-	name  string
-	value any
-}
-
-// object encodes the fields that the form has.
-func (f form) object(fields ...field) json.RawMessage {
+// object encodes the fields with some v2 names that the form has, in the order of the names. A value is a text or raw
+// JSON; nil is omitted.
+func (f form) object(names string, values map[string]any) json.RawMessage {
 	var members [][]byte
-	for _, m := range fields {
-		if name := f.name(m.name); name != "" && m.value != nil {
-			members = append(members, slices.Concat(marshal(name), []byte(":"), marshal(m.value)))
+	for v2 := range strings.FieldsSeq(names) {
+		if name, v := f.name(v2), values[v2]; name != "" && v != nil {
+			members = append(members, slices.Concat(marshal(name), []byte(":"), marshal(v)))
 		}
 	}
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}"))
@@ -73,58 +68,31 @@ type v2Envelope struct {
 	Data    any    `json:"data"`
 }
 
-// pick returns the fields with some names, in the order of the names.
-func pick(names string, values map[string]any) (fields []field) {
-	for name := range strings.FieldsSeq(names) {
-		fields = append(fields, field{name, values[name]})
-	}
-	return fields
-}
-
-// success encodes the reply to a call that was carried out ("Bill operations"). In legacy a read has no code and no
-// msg, as in the document's example.
-func (s *Service) success(c *call) []byte {
-	fields := s.reply(c)
-	if c.form == formLegacy {
-		if c.op.name != opRead {
-			fields = append([]field{{"code", codeSuccess}, {"msg", messageOf(codeSuccess)}}, fields...)
-		}
-		return c.form.object(fields...)
-	}
-	if fields != nil {
-		c.data = c.form.object(fields...)
-	}
-	return marshal(v2Envelope{codeSuccess, messageOf(codeSuccess), c.data})
-}
-
-// reply returns the fields of the reply to a bill operation, or nil.
-func (s *Service) reply(c *call) []field {
-	values, names := s.record(c.form, &c.found), c.op.reply
+// success encodes the reply to a call that was carried out ("Bill operations").
+func (c *call) success() []byte {
+	values := c.opt.record(c.form, &c.found)
+	values["hash"], values["code"], values["msg"] = c.texts["hash"], codeSuccess, messageOf(codeSuccess)
 	switch {
-	case c.op.name == opRead:
-		return pick(recordFields, values)
-	case !strings.HasPrefix(c.op.name, "bill."):
-		return nil
-	}
-	values["member"], values["merchant"], values["hash"] = c.Member, c.Merchant, c.hash
-	if c.form == formLegacy {
-		names = c.op.legacyReply
-		if s.opt.NoLegacyShortURL {
+	case c.form == formLegacy:
+		if c.opt.NoLegacyShortURL {
 			delete(values, "shortUrl")
 		}
-		if s.opt.SwapLegacySend && c.op.name == opCreate {
+		if c.opt.SwapLegacySend && c.op.name == opCreate {
 			values["member"], values["merchant"] = c.Merchant, c.Member
 		}
+		return c.form.object(c.op.legacyReply, values)
+	case c.onBill():
+		c.data = c.form.object(c.op.reply, values)
 	}
-	return pick(names, values)
+	return marshal(v2Envelope{codeSuccess, messageOf(codeSuccess), c.data})
 }
 
 // eachText calls do for each text of a Bill, an Approval or a Merchant, with its v2 names, which are in the tag v2.
 func eachText(of any, do func(v2 string, text *string)) {
 	v := reflect.ValueOf(of).Elem()
-	for i := range v.NumField() {
-		for name := range strings.FieldsSeq(v.Type().Field(i).Tag.Get("v2")) {
-			do(name, v.Field(i).Addr().Interface().(*string))
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		for name := range strings.FieldsSeq(field.Tag.Get("v2")) {
+			do(name, v.FieldByIndex(field.Index).Addr().Interface().(*string))
 		}
 	}
 }
@@ -136,7 +104,7 @@ const recordFields = "apiKey billId catId apprPayType apprCardType apprDt apprOr
 
 // record returns the values of a read by their fields, and those of the create. For an unpaid bill those of the payment
 // are empty. Fields that the document does not call numbers are strings.
-func (s *Service) record(f form, b *Bill) map[string]any {
+func (o *Options) record(f form, b *Bill) map[string]any {
 	var a Approval
 	var price, outcome, payType, cashClass, at string
 	if b.Approval != nil {
@@ -144,18 +112,17 @@ func (s *Service) record(f form, b *Bill) map[string]any {
 		price, outcome, payType, at = b.Price, codeSuccess, strconv.Itoa(slices.Index(methods, a.Method)), stamp(a.At)
 		cashClass = v2CashClasses[a.CashClass]
 	}
-	number := s.number
 	if f == formLegacy {
-		payType, cashClass, number = a.Method, a.CashClass, func(text string) any { return text }
+		payType, cashClass = a.Method, a.CashClass
 	}
 	values := map[string]any{
-		"apprPayType": number(payType), "apprDt": number(at), "apprOriginDt": number(at), "apprPrice": price,
-		"apprNum": a.Num, "apprResCd": outcome, "apprCashTrader": cashClass, "apprSign": "",
+		"apprPayType": o.number(f, payType), "apprDt": o.number(f, at), "apprOriginDt": o.number(f, at),
+		"apprPrice": price, "apprNum": a.Num, "apprResCd": outcome, "apprCashTrader": cashClass, "apprSign": "",
 		"udItem": rawJSON("null"), // the document allows null
 	}
 	if b.Cancel != nil {
-		cancelled := stamp(b.Cancel.At)
-		values["apprDt"], values["apprNum"], values["apprCancelDt"] = number(cancelled), b.Cancel.Num, cancelled
+		at = stamp(b.Cancel.At)
+		values["apprDt"], values["apprNum"], values["apprCancelDt"] = o.number(f, at), b.Cancel.Num, at
 	}
 	add := func(name string, text *string) { values[name] = *text }
 	eachText(b, add)
@@ -163,38 +130,36 @@ func (s *Service) record(f form, b *Bill) map[string]any {
 	return values
 }
 
-// number returns a numeric field of a v2 read. digits is empty if there is no value.
-func (s *Service) number(digits string) any {
-	if digits == "" {
-		switch s.opt.NumbersWhenUnpaid {
-		case "null":
-			return rawJSON("null")
-		case "empty":
-			return ""
-		case "omit":
-			return nil
-		}
-		digits = "0"
-	}
-	if s.opt.NumbersAsStrings {
+// unpaidNumbers are the values of numbers that a bill does not have, besides 0.
+var unpaidNumbers = map[string]any{"null": rawJSON("null"), "empty": "", "omit": nil}
+
+// number returns a numeric field of a read: a text in the legacy form. digits is empty if there is no value.
+func (o *Options) number(f form, digits string) any {
+	shown, special := unpaidNumbers[o.NumbersWhenUnpaid]
+	switch {
+	case f == formLegacy:
 		return digits
+	case digits == "" && special:
+		return shown
+	case o.NumbersAsStrings:
+		return cmp.Or(digits, "0")
 	}
-	return rawJSON(digits)
+	return rawJSON(cmp.Or(digits, "0"))
 }
 
 // v2CashClasses are the v2 words for the classes of a cash receipt. The document does not have the words.
 var v2CashClasses = map[string]string{cashPersonal: "PERSONAL", cashBusiness: "BUSINESS"}
 
 // failure encodes a refusal. The text never has a value of the request.
-func (s *Service) failure(f form, refused refusal) []byte {
-	code, text := refused.code, messageOf(refused.code)
-	if refused.field != "" {
-		text += " (" + refused.field + ")"
+func (o *Options) failure(f form, x *Exchange) []byte {
+	code, text := x.Code, messageOf(x.Code)
+	if x.Field != "" {
+		text += " (" + x.Field + ")"
 	}
 	if f == formLegacy {
 		// A legacy failure may have another code than that of the catalogue.
-		code = cmp.Or(s.opt.LegacyCodes[code], s.opt.LegacyCodes["*"], code)
-		return f.object(field{"code", code}, field{"msg", text})
+		code = cmp.Or(o.LegacyCodes[code], o.LegacyCodes["*"], code)
+		return f.object("code msg", map[string]any{"code": code, "msg": text})
 	}
 	return marshal(v2Envelope{code, text, nil})
 }

@@ -26,27 +26,27 @@ const (
 )
 
 // register starts a sign-up, or returns the URL of the current one ("/auth/mapping").
-func (s *Service) register(t *tables, c *call) error {
+func (c *call) register() error {
 	switch {
 	case utf8.RuneCountInString(c.Member) > maxRegistered:
 		return refusal{codeInvalid, "memberId"}
 	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
 		return refusal{codeInvalid, "merchantId"}
-	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
+	case c.texts["businessNumber"] != "" && !isBusinessNumber(c.texts["businessNumber"]):
 		return refuse(codeBadBusinessNumber)
 	case c.CallbackURL == "":
 		return refusal{codeInvalid, "callbackUrl"}
 	}
-	m := mapping{Partner: c.Partner, Status: mappingRequested, Registered: t.now}
+	m := mapping{Partner: c.Partner, Status: mappingRequested, Registered: c.t.now}
 	m.MemberID, m.MerchantID = c.Member, c.Merchant
-	if existing := t.Mappings.get(m.key()); existing != nil {
+	if existing := c.t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
-	m.Number = cmp.Or(c.businessNumber, m.Number)
-	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
-	t.Mappings.put(m)
-	token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)
-	c.data = map[string]string{"url": c.base + signUpPath + token}
+	m.Number = cmp.Or(c.texts["businessNumber"], m.Number)
+	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.texts["redirectUrl"], c.t.now
+	c.t.Mappings.put(m)
+	token := c.opt.token("signup", m.Partner, m.MemberID, m.MerchantID)
+	c.data = map[string]string{"url": c.x.base + signUpPath + token}
 	return nil
 }
 
@@ -103,14 +103,14 @@ func (c *call) record(m *mapping) json.RawMessage {
 		"apiKey": c.Partner, "mappingStatus": m.Status, "reviewStatus": reviewShown,
 		"regDt": m.Registered.In(seoul).Format(timestampLayout), "updDt": m.Updated.In(seoul).Format(timestampLayout),
 	}
-	eachText(&m.Merchant, func(name string, text *string) { values[name] = *text })
-	return formV2.object(pick(c.op.reply, values)...)
+	eachText(m, func(name string, text *string) { values[name] = *text })
+	return formV2.object(c.op.reply, values)
 }
 
 // list lists the registered merchants of a partner ("/read/mapping"), or those that are mapped ("/read/merchant").
-func (s *Service) list(t *tables, c *call) error {
+func (c *call) list() error {
 	list := []json.RawMessage{}
-	for _, m := range t.ofPartner(c.Partner) {
+	for _, m := range c.t.ofPartner(c.Partner) {
 		if m.Status == mappingCompleted || c.op.name == opMappings {
 			list = append(list, c.record(&m))
 		}
@@ -120,8 +120,8 @@ func (s *Service) list(t *tables, c *call) error {
 }
 
 // status returns the review status of a merchant ("/auth/mapping/status").
-func (s *Service) status(t *tables, c *call) error {
-	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
+func (c *call) status() error {
+	m := c.t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	if m == nil {
 		return refuse(codeNoReview)
 	}
@@ -131,33 +131,32 @@ func (s *Service) status(t *tables, c *call) error {
 
 // mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"
 // defines the refusals.
-func (s *Service) mapMerchant(t *tables, c *call) error {
-	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
+func (c *call) mapMerchant() error {
+	m := c.t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
+	code := c.texts["temporaryMerchantCd"]
 	switch {
 	case m == nil:
 		return refuse(codeNoMerchant)
 	case m.Suspended:
 		return refuse(codeMemberState)
-	case m.Closed:
+	case m.Closed, code == "" && m.Status != mappingCompleted:
 		return refuse(codeNotOpened)
-	case c.temporaryCode == "" && m.Status != mappingCompleted:
-		return refuse(codeNotOpened)
-	case c.temporaryCode == "":
+	case code == "":
 		return nil
 	}
-	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
-	a := *t.Accounts.get(c.Partner)
+	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == code })
+	a := *c.t.Accounts.get(c.Partner)
 	switch {
 	case at < 0:
 		return refuse(codeNoReview)
 	case c.partner.Temporary[at].Deleted:
 		return refuse(codeTemporaryDeleted)
-	case slices.Contains(a.Mapped, c.temporaryCode):
+	case slices.Contains(a.Mapped, code):
 		return refuse(codeTemporaryMapped)
 	}
-	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
-	t.Accounts.put(a)
-	t.Mappings.put(completeMapping(*m, t.now))
+	a.Mapped = append(slices.Clip(a.Mapped), code)
+	c.t.Accounts.put(a)
+	c.t.Mappings.put(completeMapping(*m, c.t.now))
 	return nil
 }
 

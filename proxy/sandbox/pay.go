@@ -78,7 +78,7 @@ func (s *Service) PayWith(partnerKey, billID string, p Payment) (Bill, error) {
 			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, f.Code})
 		} else {
 			b.State = statePaid
-			s.notify(t, b)
+			t.notify(b)
 		}
 		t.Bills.put(*b)
 		return nil
@@ -102,7 +102,7 @@ func (s *Service) Expire(partnerKey, billID string) (Bill, error) {
 // Cancel cancels a paid bill without the partner, as a card company does at the wish of a customer.
 func (s *Service) Cancel(partnerKey, billID string) (Bill, error) {
 	return s.withBill(partnerKey, billID, statePaid, func(t *tables, b *Bill) error {
-		s.finish(t, b, stateCancelled, "cancelled by the card company")
+		t.finish(b, stateCancelled, "cancelled by the card company")
 		return nil
 	})
 }
@@ -167,6 +167,7 @@ func expired(expireDt string, now time.Time) bool {
 func approve(t *tables, p Payment) (*Approval, error) {
 	p.Method = cmp.Or(p.Method, methodCardVAN)
 	card := isCard(p.Method)
+	receipt, known := receipts[p.CashReceipt]
 	switch {
 	case !slices.Contains(methods, p.Method):
 		return nil, invalidPayment("unknown method %q", p.Method)
@@ -176,6 +177,8 @@ func approve(t *tables, p Payment) (*Approval, error) {
 		return nil, invalidPayment("a card payment has no cash receipt")
 	case !card && p.Months != 0:
 		return nil, invalidPayment("%s has no installments", p.Method)
+	case !known:
+		return nil, invalidPayment("expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
 	}
 	n := t.nextApproval()
 	a := &Approval{
@@ -186,24 +189,21 @@ func approve(t *tables, p Payment) (*Approval, error) {
 		a.CardType, a.Issuer, a.IssuerCode, a.IssuerNum = "신용", "신한카드", "04", "4518-42**-****-1234"
 		a.AcquirerCode, a.Acquirer, a.MerchantNum = "04", "신한카드", "0012345678"
 	}
-	a.CashClass, a.CashRequest = cashPersonal, p.CashNumber
-	switch p.CashReceipt {
-	case "":
-		a.CashClass, a.CashRequest = "", ""
+	if receipt == (Receipt{}) {
 		return a, nil
-	case "personal":
-	case "business":
-		a.CashClass = cashBusiness
-	case "self":
-		a.CashRequest = selfIssueNumber
-	default:
-		return nil, invalidPayment("expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
 	}
+	a.Receipt = receipt
+	a.CashNum, a.CashRequest = fmt.Sprintf("%09d", 700000000+n), cmp.Or(receipt.CashRequest, p.CashNumber)
 	if a.CashRequest == "" {
 		return nil, invalidPayment("a cash receipt requires cash_number")
 	}
-	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil
+}
+
+// receipts are the kinds of cash receipts.
+var receipts = map[string]Receipt{
+	"": {}, "personal": {CashClass: cashPersonal}, "business": {CashClass: cashBusiness},
+	"self": {CashClass: cashPersonal, CashRequest: selfIssueNumber},
 }
 
 // isCard reports whether a method has installments. The others have cash receipts.

@@ -131,113 +131,102 @@ func (s *Service) Calls() (counts map[string]int) {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The path is compared as sent, but for doubled slashes: with escapes it is another path.
 	path := strings.ReplaceAll(r.URL.EscapedPath(), "//", "/") // as some clients join the base URL
-	f := formOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
 		s.page(w, r)
 		return
 	}
-	op, status := operationOf(path), http.StatusOK
-	switch {
-	case op.name == opNone:
-		status = http.StatusNotFound
-	case r.Method != http.MethodPost:
+	op := operationOf(path)
+	known := op.name != opNone
+	if known && r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		op, status = operation{name: opNone}, http.StatusMethodNotAllowed
+		op = operation{name: opNone}
 	}
-	body, read := readBody(w, r, bodyLimit)
-	c := decode(op, f, body)
-	c.base = s.baseURL(r)
+	body, status := readBody(w, r, bodyLimit)
+	c := decode(op, formOf(path), body)
 	x := &Exchange{
 		Facts: Facts{
-			Began: time.Now(), Operation: op.name, Form: string(f), Bill: c.ID,
+			Began: time.Now(), Operation: op.name, Form: string(c.form), Bill: c.ID, Code: codeError,
 			ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(),
 		},
-		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: c.base,
+		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: "http://" + r.Host,
 	}
-	s.arrive(x)
-	defer s.observe(x) // also if deliver aborts the connection
-	var reply []byte
-	refused := refusal{code: codeError}
-	switch {
-	case status != http.StatusOK:
-	case read != http.StatusOK:
-		refused.code, status = codeInvalid, read
-	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
-		// The document has no refusal for a missing type.
-		refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
-	case x.Fault.Code != "":
-		refused.code = x.Fault.Code
-	case x.Fault.Late > 0:
-		late := *x
-		time.AfterFunc(x.Fault.Late, func() { _, _ = s.answer(c, &late) })
-	case x.Fault.Skip:
-	default:
-		reply, refused = s.answer(c, x)
-		if x.Fault.Pay && reply != nil {
-			_ = s.Pay(c.Partner, c.ID) // a fault can decline it
-		}
+	if s.opt.BaseURL != "" {
+		x.base = strings.TrimRight(s.opt.BaseURL, "/")
 	}
-	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
-		status = s.opt.FailureStatus
-	}
-	x.decided(reply, refused)
-	if reply == nil {
-		reply = s.failure(f, refused)
-	}
-	if x.Fault.Body != "" {
-		reply = []byte(x.Fault.Body)
-	}
-	x.Reply = reply
-	deliver(w, r, x, status)
-}
-
-// arrive counts a call, and takes the fault of its reply. Faults apply in the order of arrival.
-func (s *Service) arrive(x *Exchange) {
-	s.view(func(t *tables) {
+	s.view(func(t *tables) { // faults apply in the order of arrival
 		t.calls[x.Operation]++
 		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
 		x.Fault = t.takeFault(x.Operation, x.Partner, x.Bill)
 	})
+	defer s.observe(x) // also if deliver aborts the connection
+	switch {
+	case !known:
+		status = http.StatusNotFound
+	case op.name == opNone:
+		status = http.StatusMethodNotAllowed
+	case status != http.StatusOK:
+		x.Code = codeInvalid
+	case x.ContentType != "" && !hasType(r, "application/json"): // the document has no refusal for a missing type
+		x.Code, status = codeInvalid, http.StatusUnsupportedMediaType
+	case x.Fault.Code != "":
+		x.Code = x.Fault.Code
+	case x.Fault.Late > 0:
+		late := *x
+		time.AfterFunc(x.Fault.Late, func() { s.answer(c, &late) })
+	case x.Fault.Skip:
+	default:
+		s.answer(c, x)
+		if x.Fault.Pay && x.Done {
+			_ = s.Pay(c.Partner, c.ID) // a fault can decline it
+		}
+	}
+	if status == http.StatusOK && !x.Done && x.Code != codeSuccess {
+		status = s.opt.FailureStatus
+	}
+	if !x.Done {
+		x.Reply = s.opt.failure(c.form, x)
+	}
+	if x.Fault.Body != "" {
+		x.Reply = Body(x.Fault.Body)
+	}
+	deliver(w, r, x, status)
 }
 
 // answer runs a call as one transaction and encodes the reply. A refusal changes nothing, and has no reply.
 // The effect of a success is in the data file before answer returns.
-func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
-	if c.notObject {
-		return nil, refusal{code: codeInvalid}
-	}
+func (s *Service) answer(c *call, x *Exchange) {
+	c.x, c.opt = x, &s.opt
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
-	err := s.update(func(t *tables) error {
-		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
-		if err := s.check(t, c); err != nil {
-			return err
-		}
-		if !strings.HasPrefix(c.op.name, "bill.") {
-			c.checks("merchants")
-		}
-		return c.op.run(s, t, c)
-	})
-	x.Checked, x.HashText, x.HashWant = c.checked, c.hashText, c.hashWant
+	err := refuse(codeInvalid)
+	if !c.notObject {
+		err = s.update(func(t *tables) error {
+			x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
+			c.t = t
+			if err := c.check(); err != nil {
+				return err
+			}
+			if !c.onBill() {
+				c.checks("merchants")
+			}
+			return c.op.run(c)
+		})
+	}
+	var refused refusal
 	switch {
 	case errors.As(err, &refused):
-		return nil, refused
+		x.Code, x.Field = refused.code, refused.field
+		return
 	case err != nil:
 		s.opt.Log.Error("a call failed", "operation", c.op.name, "err", err)
-		return nil, refusal{code: codeError}
+		return
 	case x.Fault.Show == showAbsent:
-		return nil, refusal{code: codeNotFound}
+		x.Code = codeNotFound
+		return
 	case x.Fault.Show != "":
 		c.found.show(x.Fault.Show)
 	}
 	if s.opt.CallbackCancelDestroy {
 		s.sendDue()
 	}
-	return s.success(c), refused
-}
-
-func (s *Service) baseURL(r *http.Request) string {
-	if s.opt.BaseURL != "" {
-		return strings.TrimRight(s.opt.BaseURL, "/")
-	}
-	return "http://" + r.Host
+	x.Reply, x.Code, x.Done = c.success(), codeSuccess, true
 }

@@ -20,31 +20,36 @@ const (
 
 // Bill is a bill, as the control API shows it. Texts are as sent. The tag v2 has their names in the interface.
 type Bill struct {
-	Partner         string    `json:"partner" v2:"apiKey"` // the partner's key
-	Member          string    `json:"member" v2:"member memberId"`
-	Merchant        string    `json:"merchant" v2:"merchant merchantId"`
-	ID              string    `json:"bill_id" v2:"billId"`
-	Form            string    `json:"form"` // the form of the create: v2 or legacy
-	State           string    `json:"state" v2:"apprState"`
-	SendType        string    `json:"send_type" v2:"sendType"`
-	Issuer          string    `json:"bill_issuer" v2:"billIssuer"`
-	Product         string    `json:"product_name" v2:"productName"`
-	Price           string    `json:"price" v2:"price"`
-	SupplyPrice     string    `json:"supply_price" v2:"supplyPrice"`
-	Tax             string    `json:"tax" v2:"tax"`
-	MemberName      string    `json:"member_name" v2:"memberName"`
-	Phone           string    `json:"phone" v2:"phone"`
-	Message         string    `json:"message" v2:"message"`
-	ExpireDt        string    `json:"expire_dt" v2:"expireDt"`
-	CallbackURL     string    `json:"callback_url" v2:"callbackUrl"`
-	PageRedirectURL string    `json:"page_redirect_url" v2:"pageRedirectUrl"`
-	ShortURL        string    `json:"short_url" v2:"shortUrl"`
-	Created         time.Time `json:"created"`
-	Messages        int       `json:"messages"`           // the number of messages sent to the customer
-	Approval        *Approval `json:"approval,omitempty"` // nil unless the bill was paid
-	Cancel          *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
+	Partner  string `json:"partner" v2:"apiKey"` // the partner's key
+	Member   string `json:"member" v2:"member memberId"`
+	Merchant string `json:"merchant" v2:"merchant merchantId"`
+	ID       string `json:"bill_id" v2:"billId"`
+	Form     string `json:"form"` // the form of the create: v2 or legacy
+	State    string `json:"state" v2:"apprState"`
+	Input
+	ShortURL string    `json:"short_url" v2:"shortUrl"`
+	Created  time.Time `json:"created"`
+	Messages int       `json:"messages"`           // the number of messages sent to the customer
+	Approval *Approval `json:"approval,omitempty"` // nil unless the bill was paid
+	Cancel   *Cancel   `json:"cancel,omitempty"`   // nil unless the bill was cancelled
 	// Failed are the payments that a card network or issuer declined, oldest first.
 	Failed []FailedPayment `json:"failed_payments,omitempty"`
+}
+
+// Input is what the create of a bill says about it.
+type Input struct {
+	SendType        string `json:"send_type" v2:"sendType"`
+	Issuer          string `json:"bill_issuer" v2:"billIssuer"`
+	Product         string `json:"product_name" v2:"productName"`
+	Price           string `json:"price" v2:"price"`
+	SupplyPrice     string `json:"supply_price" v2:"supplyPrice"`
+	Tax             string `json:"tax" v2:"tax"`
+	MemberName      string `json:"member_name" v2:"memberName"`
+	Phone           string `json:"phone" v2:"phone"`
+	Message         string `json:"message" v2:"message"`
+	ExpireDt        string `json:"expire_dt" v2:"expireDt"`
+	CallbackURL     string `json:"callback_url" v2:"callbackUrl"`
+	PageRedirectURL string `json:"page_redirect_url" v2:"pageRedirectUrl"`
 }
 
 // Approval is the approval of a payment. It is immutable.
@@ -62,9 +67,14 @@ type Approval struct {
 	MerchantNum  string    `json:"card_merchant_number" v2:"apprCardMerchantNum"`
 	TxNum        string    `json:"tx_id" v2:"dscTxNum"`     // the transaction identifier
 	Months       string    `json:"months" v2:"apprMonthly"` // two digits
-	CashNum      string    `json:"cash_receipt_number" v2:"apprCashNum"`
-	CashClass    string    `json:"cash_receipt_class"`
-	CashRequest  string    `json:"cash_receipt_request_number" v2:"apprCashIssuanceNumber"`
+	Receipt
+}
+
+// Receipt is a cash receipt; empty if there is none.
+type Receipt struct {
+	CashNum     string `json:"cash_receipt_number" v2:"apprCashNum"`
+	CashClass   string `json:"cash_receipt_class"`
+	CashRequest string `json:"cash_receipt_request_number" v2:"apprCashIssuanceNumber"`
 }
 
 // Cancel is the cancel of a payment. It is immutable.
@@ -143,6 +153,7 @@ func (r *rows) end(commit bool) {
 // tables are all data of the service, in a transaction.
 type tables struct {
 	rows
+	opt   *Options
 	now   time.Time                          // the time of the service at the start of the transaction
 	pages map[string]func(url.Values) screen // by their paths
 	open  map[callbackKey]struct{}           // waiting callbacks
@@ -165,13 +176,13 @@ type store struct {
 // openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
 func (s *Service) openStore(file string) error {
 	t := &s.t
-	t.calls, t.pages, t.open = map[string]int{}, map[string]func(url.Values) screen{}, map[callbackKey]struct{}{}
+	t.opt, t.calls, t.pages, t.open = &s.opt, map[string]int{}, map[string]func(url.Values) screen{}, map[callbackKey]struct{}{}
 	t.Bills.index = func(b *Bill) {
-		token := s.token("bill", b.Partner, b.ID)
+		token := s.opt.token("bill", b.Partner, b.ID)
 		t.pages[payPath+token] = func(form url.Values) screen { return s.payPage(b.key(), token, form) }
 	}
 	t.Mappings.index = func(m *mapping) {
-		token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)
+		token := s.opt.token("signup", m.Partner, m.MemberID, m.MerchantID)
 		t.pages[signUpPath+token] = func(form url.Values) screen { return s.signUpPage(m.key(), token, form) }
 	}
 	t.Callbacks.index = func(c *Callback) {
@@ -244,29 +255,6 @@ func (t *tables) nextApproval() int {
 	s.Sequence++
 	t.State.put(s)
 	return s.Sequence
-}
-
-// allowsMerchant reports whether the partner may make bill calls for a merchant.
-func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
-	if !p.Strict {
-		return true
-	}
-	m := t.Mappings.get(mappingKey{p.Key, member, merchant})
-	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
-}
-
-// send sends the message of a bill, unless a prepaid partner has no point for it.
-func (t *tables) send(p *Partner, b *Bill) error {
-	if p.Prepaid {
-		a := *t.Accounts.get(p.Key)
-		if a.Points <= 0 {
-			return refuse(codeNoPoints)
-		}
-		a.Points--
-		t.Accounts.put(a)
-	}
-	b.Messages++
-	return nil
 }
 
 // A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.
