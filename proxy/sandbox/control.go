@@ -44,75 +44,78 @@ import (
 //	DELETE /faults                 removes unused faults; ?partner=KEY for those of that partner
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
 func (s *Service) Control() http.Handler {
-	r := control{mux.NewRouter().SkipClean(true)}
-	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
-	change(r, "POST /partners", func(in Partner, _ ask) error { return s.AddPartner(in) })
-	change(r, "DELETE /partners/{id}", func(_ none, a ask) error { return s.RemovePartner(a.id()) })
-	handle(r, "GET /bills", func(of ofPartner, _ ask) (any, error) {
-		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return of.excludes(b.Partner) }), nil
-	})
-	for call, do := range map[string]func(partnerKey, billID string) (Bill, error){
-		"GET /bills/{id}": s.Bill, "POST /bills/{id}/expire": s.Expire, "POST /bills/{id}/cancel": s.Cancel,
-	} {
-		handle(r, call, func(of ofPartner, a ask) (any, error) { return do(of.Partner, a.id()) })
+	bill := func(do func(partnerKey, billID string) (Bill, error)) http.HandlerFunc {
+		return on(func(of ofPartner, a ask) any { return or(do(of.Partner, a.id())) })
 	}
-	handle(r, "POST /bills/{id}/pay", func(in struct {
-		ofPartner
-		Payment
-	}, a ask,
-	) (any, error) {
-		return s.PayWith(in.Partner, a.id(), in.Payment)
-	})
-	change(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) error { return s.Notify(in.Partner, a.id()) })
-	handle(r, "GET /callbacks", func(of ofPartner, a ask) (any, error) {
-		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
-			return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
-		}), nil
-	})
-	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
-		return s.transaction(a.id()), nil
-	})
-	change(r, "POST /mappings/complete", func(in struct {
-		ofPartner
-		Member   string `json:"member"`
-		Merchant string `json:"merchant"`
-	}, _ ask,
-	) error {
-		return s.CompleteMapping(in.Partner, in.Member, in.Merchant)
-	})
-	handle(r, "POST /points", func(in struct {
-		ofPartner
-		Points int `json:"points"`
-	}, _ ask,
-	) (any, error) {
-		return in, s.SetPoints(in.Partner, in.Points)
-	})
-	handle(r, "GET /clock", func(ofPartner, ask) (any, error) { return s.clock(nil) })
-	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
-	handle(r, "DELETE /clock", func(none, ask) (any, error) { return s.clock(s.SetClock(time.Time{})) })
-	handle(r, "POST /faults", func(in struct {
-		Fault
-		DelayMS int `json:"delay_ms,omitempty"`
-	}, _ ask,
-	) (any, error) {
-		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
-		return in, s.AddFault(in.Fault)
-	})
-	change(r, "DELETE /faults", func(of ofPartner, _ ask) error {
-		s.ClearFaultsOf(of.Partner)
-		return nil
-	})
-	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) {
-		return slices.DeleteFunc(s.Exchanges(), func(x Exchange) bool {
-			return of.excludes(x.Partner) || cmp.Or(a.query("operation"), x.Operation) != x.Operation
-		}), nil
-	})
-	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusNotFound, "no such path")
-	})
-	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
-	})
+	r := mux.NewRouter().SkipClean(true)
+	for call, serve := range map[string]http.HandlerFunc{
+		"GET /partners":         on(func(of ofPartner, _ ask) any { return s.partnerViews(of) }),
+		"POST /partners":        on(func(in Partner, _ ask) any { return s.AddPartner(in) }),
+		"DELETE /partners/{id}": on(func(_ none, a ask) any { return s.RemovePartner(a.id()) }),
+		"GET /bills": on(func(of ofPartner, _ ask) any {
+			return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return of.excludes(b.Partner) })
+		}),
+		"GET /bills/{id}":         bill(s.Bill),
+		"POST /bills/{id}/expire": bill(s.Expire),
+		"POST /bills/{id}/cancel": bill(s.Cancel),
+		"POST /bills/{id}/pay": on(func(in struct {
+			ofPartner
+			Payment
+		}, a ask,
+		) any {
+			return or(s.PayWith(in.Partner, a.id(), in.Payment))
+		}),
+		"POST /bills/{id}/notify": on(func(of ofPartner, a ask) any { return s.Notify(of.Partner, a.id()) }),
+		"GET /callbacks": on(func(of ofPartner, a ask) any {
+			return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
+				return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
+			})
+		}),
+		"GET /transactions/{id}": on(func(_ none, a ask) any { return s.transaction(a.id()) }),
+		"POST /mappings/complete": on(func(in struct {
+			ofPartner
+			Member   string `json:"member"`
+			Merchant string `json:"merchant"`
+		}, _ ask,
+		) any {
+			return s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+		}),
+		"POST /points": on(func(in struct {
+			ofPartner
+			Points int `json:"points"`
+		}, _ ask,
+		) any {
+			return or(in, s.SetPoints(in.Partner, in.Points))
+		}),
+		"GET /clock":    on(func(ofPartner, ask) any { return s.clock(nil) }),
+		"POST /clock":   on(s.setClock),
+		"DELETE /clock": on(func(none, ask) any { return s.clock(s.SetClock(time.Time{})) }),
+		"POST /faults": on(func(in struct {
+			Fault
+			DelayMS int `json:"delay_ms,omitempty"`
+		}, _ ask,
+		) any {
+			in.Delay = time.Duration(in.DelayMS) * time.Millisecond
+			return or(in, s.AddFault(in.Fault))
+		}),
+		"DELETE /faults": on(func(of ofPartner, _ ask) any {
+			s.ClearFaultsOf(of.Partner)
+			return nil
+		}),
+		"GET /log": on(func(of ofPartner, a ask) any {
+			return slices.DeleteFunc(s.Exchanges(), func(x Exchange) bool {
+				return of.excludes(x.Partner) || cmp.Or(a.query("operation"), x.Operation) != x.Operation
+			})
+		}),
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		r.HandleFunc(path, serve).Methods(method)
+	}
+	refusing := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { Refuse(w, status, text) }
+	}
+	r.NotFoundHandler = refusing(http.StatusNotFound, "no such path")
+	r.MethodNotAllowedHandler = refusing(http.StatusMethodNotAllowed, "method not allowed")
 	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
 		of, status, text := s.Admit(asked, BearerToken(asked))
 		switch status {
@@ -146,22 +149,6 @@ var errNotOwned = &refusedError{
 	http.StatusForbidden, "the token is that of a partner: it is only for what the partner has",
 }
 
-// limit limits a call to the partner whose token it has, if only is not empty. in is the call's body.
-func (a ask) limit(in any, only string) error {
-	of, owned := in.(interface{ owner() *string })
-	if owned && a.Method != http.MethodPost {
-		*of.owner() = a.query("partner")
-	}
-	switch {
-	case only == "":
-	case !owned, cmp.Or(*of.owner(), only) != only:
-		return errNotOwned
-	default:
-		*of.owner() = only
-	}
-	return nil
-}
-
 // An ask is a request of the control API.
 type ask struct{ *http.Request }
 
@@ -170,37 +157,45 @@ func (a ask) id() string { return mux.Vars(a.Request)["id"] }
 
 func (a ask) query(name string) string { return a.URL.Query().Get(name) }
 
-// control is a router of calls of the control API.
-type control struct{ *mux.Router }
-
-// handle adds a call whose body is an In. A POST with an empty body counts as {}. An unknown field is an error.
-func handle[In any](c control, call string, f func(In, ask) (any, error)) {
-	method, path, _ := strings.Cut(call, " ")
-	c.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+// on handles a call whose body is an In; a POST with an empty body counts as {}, and an unknown field is an error. A
+// call with the token of a partner is limited to that one. f returns the reply or an error; nil is a reply without
+// fields.
+func on[In any](f func(In, ask) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
-		var out any
-		if method == http.MethodPost {
+		var err error
+		a := ask{r}
+		of, owned := any(&in).(interface{ owner() *string })
+		if r.Method == http.MethodPost {
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
 			dec.DisallowUnknownFields()
-			if err := dec.Decode(&in); err != nil && !errors.Is(err, io.EOF) {
-				writeControl(w, nil, badRequest(err.Error()))
-				return
-			}
+			err = dec.Decode(&in)
+		} else if owned {
+			*of.owner() = a.query("partner")
 		}
-		a := ask{r}
 		// Not looked up again: the token may have ended while the body arrived, and the call stays limited.
-		of, _ := r.Context().Value(accessKey{}).(Access)
-		err := a.limit(&in, of.Partner)
-		if err == nil {
-			out, err = f(in, a)
+		access, _ := r.Context().Value(accessKey{}).(Access)
+		switch only := access.Partner; {
+		case err != nil && !errors.Is(err, io.EOF):
+			writeControl(w, badRequest(err.Error()))
+			return
+		case only == "":
+		case !owned, cmp.Or(*of.owner(), only) != only:
+			writeControl(w, errNotOwned)
+			return
+		default:
+			*of.owner() = only
 		}
-		writeControl(w, out, err)
-	}).Methods(method)
+		writeControl(w, f(in, a))
+	}
 }
 
-// change adds a call whose reply has no fields.
-func change[In any](c control, call string, f func(In, ask) error) {
-	handle(c, call, func(in In, a ask) (any, error) { return none{}, f(in, a) })
+// or returns an error, or a value if there is none.
+func or[V any](v V, err error) any {
+	if err != nil {
+		return err
+	}
+	return v
 }
 
 // A partnerView is a partner as the control API shows it.
@@ -254,23 +249,23 @@ type clockView struct {
 	Advance string    `json:"advance,omitempty"`
 }
 
-func (s *Service) setClock(in clockView) (any, error) {
+func (s *Service) setClock(in clockView, _ ask) any {
 	to := in.Now
 	if in.Advance != "" {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			return nil, badRequest(fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
+			return badRequest(fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
 		}
 		to = s.Now().Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		return nil, badRequest("expected either now or advance")
+		return badRequest("expected either now or advance")
 	}
 	return s.clock(s.SetClock(to))
 }
 
 // clock shows the clock, after a change or none.
-func (s *Service) clock(err error) (any, error) { return clockView{Now: s.Now()}, err }
+func (s *Service) clock(err error) any { return or(clockView{Now: s.Now()}, err) }
 
 // A refusedError is why the control API refuses a call, with its HTTP status. Any other error is one of the data file.
 type refusedError struct {
@@ -284,12 +279,16 @@ func badRequest(text string) error { return &refusedError{status: http.StatusBad
 
 // Refuse answers a request to the control address with an error.
 func Refuse(w http.ResponseWriter, status int, text string) {
-	writeControl(w, nil, &refusedError{status: status, text: text})
+	writeControl(w, &refusedError{status: status, text: text})
 }
 
-func writeControl(w http.ResponseWriter, v any, err error) {
+// writeControl writes a reply, or an error with its status.
+func writeControl(w http.ResponseWriter, v any) {
 	status := http.StatusOK
-	if err != nil {
+	switch err := v.(type) {
+	case nil:
+		v = none{}
+	case error:
 		status = http.StatusInternalServerError
 		if refused := new(refusedError); errors.As(err, &refused) {
 			status = refused.status
