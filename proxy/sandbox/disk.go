@@ -23,7 +23,8 @@ type disk struct {
 	size int64 // the end of the last transaction
 }
 
-// openDisk opens or creates a data file, locks it against other processes, and loads its rows.
+// openDisk opens or creates a data file, locks it against other processes, checks its header, makes it private, and
+// loads its transactions. The file must be closed also after an error.
 func openDisk(name string, into *rows, log *slog.Logger) (*disk, error) {
 	// Only its owner can read it: it has the keys and phones of a test.
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -34,32 +35,23 @@ func openDisk(name string, into *rows, log *slog.Logger) (*disk, error) {
 		return nil, errors.Unwrap(err) // without the path
 	}
 	d := &disk{file: file}
-	if err := d.load(into, log); err != nil {
-		_ = file.Close()
-		return nil, err
+	if lock(file) != nil {
+		return d, errors.New("another process has it open")
 	}
-	return d, nil
-}
-
-// load locks the file, checks its header, makes it private, and loads its transactions.
-func (d *disk) load(into *rows, log *slog.Logger) error {
-	if lock(d.file) != nil {
-		return errors.New("another process has it open")
-	}
-	data, err := io.ReadAll(d.file)
+	data, err := io.ReadAll(file)
 	if err != nil {
-		return err
+		return d, err
 	}
 	// A file is also new if a kill has interrupted its first start.
 	isNew := strings.HasPrefix(header, string(data))
 	if !isNew && !strings.HasPrefix(string(data), header) {
-		return errors.New("it is not a data file of this version of the sandbox: name a new file")
+		return d, errors.New("it is not a data file of this version of the sandbox: name a new file")
 	}
 	if err := d.makePrivate(log); err != nil {
-		return err
+		return d, err
 	}
 	if isNew {
-		return d.add(header)
+		return d, d.add(header)
 	}
 	for line := range bytes.Lines(data) {
 		if d.size > 0 {
@@ -73,10 +65,10 @@ func (d *disk) load(into *rows, log *slog.Logger) error {
 		case whole:
 			d.size = end
 		case !last: // a last line that is not complete is a call that was not answered
-			return fmt.Errorf("line %d: %w", bytes.Count(data[:end], []byte{'\n'}), err)
+			return d, fmt.Errorf("line %d: %w", bytes.Count(data[:end], []byte{'\n'}), err)
 		}
 	}
-	return nil
+	return d, nil
 }
 
 // makePrivate takes the permissions of other users away from an existing file, and reports that.

@@ -85,13 +85,21 @@ const showAbsent = "absent"
 
 func (f *Fault) owner() *string { return &f.Partner }
 
-// takeFault removes and returns the next fault for a call or callback.
+// takeFault removes and returns the next fault for a call or callback. The zero Fault changes nothing.
 func (t *tables) takeFault(operation, partner, bill string) Fault {
 	t.endFaults()
-	return take(&t.faults, func(f Fault) bool {
+	i := slices.IndexFunc(t.faults, func(f Fault) bool {
 		return (f.Operation == operation || f.Operation == "" && !slices.Contains(notCalls, operation)) &&
 			cmp.Or(f.Partner, partner) == partner && cmp.Or(f.Bill, bill) == bill
 	})
+	if i < 0 {
+		return Fault{}
+	}
+	f := t.faults[i]
+	if t.faults[i].Count--; f.Count < 2 && f.Until.IsZero() {
+		t.faults = slices.Delete(t.faults, i, i+1)
+	}
+	return f
 }
 
 // endFaults removes the faults whose time is over.
@@ -106,20 +114,6 @@ func (s *Service) Faults() (list []Fault) {
 		list = slices.Clone(t.faults)
 	})
 	return list
-}
-
-// take removes and returns the next fault that matches. The zero Fault changes nothing.
-func take(waiting *[]Fault, matches func(Fault) bool) Fault {
-	i := slices.IndexFunc(*waiting, matches)
-	if i < 0 {
-		return Fault{}
-	}
-	taken := &(*waiting)[i]
-	f := *taken
-	if taken.Count--; taken.Count < 1 && taken.Until.IsZero() {
-		*waiting = slices.Delete(*waiting, i, i+1)
-	}
-	return f
 }
 
 // Fault is AddFault, but panics instead of returning an error.
@@ -196,7 +190,11 @@ func deliver(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	body := x.Reply
 	if f.Gzip {
 		w.Header().Set("Content-Encoding", "gzip")
-		body = compress(body)
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write(body) // writing to a bytes.Buffer does not fail
+		_ = z.Close()
+		body = packed.Bytes()
 	}
 	if f.RetryAfter != 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
@@ -212,12 +210,4 @@ func deliver(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	_, _ = w.Write(body[:len(body)/2])
 	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler)
-}
-
-func compress(body []byte) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write(body) // writing to a bytes.Buffer does not fail
-	_ = z.Close()
-	return b.Bytes()
 }

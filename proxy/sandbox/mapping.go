@@ -74,7 +74,7 @@ func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen
 	})
 	switch {
 	case err != nil:
-		return s.failedScreen(err)
+		return s.opt.failedScreen(err)
 	case form != nil:
 		return screen{to: redirectTarget(m.RedirectURL, token)}
 	}

@@ -67,6 +67,7 @@ var policy = func() string {
 func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	var page func(url.Values) screen // nil if there is none
 	s.view(func(t *tables) { page = t.pages[r.URL.EscapedPath()] })
+	h := w.Header()
 	a := notice(http.StatusNotFound, "")
 	switch status, text := s.guard(r, false, false); {
 	case status != 0:
@@ -74,52 +75,23 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	case page == nil:
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		a = page(nil)
-	case r.Method == http.MethodPost:
-		form, status := readForm(w, r)
-		if a = notice(status, ""); status == http.StatusOK {
+	case r.Method != http.MethodPost:
+		h.Set("Allow", "GET, HEAD, POST")
+		a = notice(http.StatusMethodNotAllowed, "")
+	case !hasType(r, "application/x-www-form-urlencoded"):
+		a = notice(http.StatusUnsupportedMediaType, "")
+	default:
+		body, status := readBody(w, r, formLimit)
+		form, err := url.ParseQuery(string(body)) // without the query of the address
+		switch {
+		case status != http.StatusOK:
+			a = notice(status, "")
+		case err != nil:
+			a = notice(http.StatusBadRequest, "")
+		default:
 			a = page(form)
 		}
-	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		a = notice(http.StatusMethodNotAllowed, "")
 	}
-	s.answerPage(w, a)
-}
-
-// readForm reads a submitted form, or returns the status of the refusal. It ignores the query.
-func readForm(w http.ResponseWriter, r *http.Request) (form url.Values, status int) {
-	if !hasType(r, "application/x-www-form-urlencoded") {
-		return nil, http.StatusUnsupportedMediaType
-	}
-	body, status := readBody(w, r, formLimit)
-	form, err := url.ParseQuery(string(body))
-	if status == http.StatusOK && err != nil {
-		status = http.StatusBadRequest
-	}
-	return form, status
-}
-
-// readBody reads a body. The status is 200 unless the body is too large or cannot be read.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, status int) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	switch tooLarge := new(http.MaxBytesError); {
-	case errors.As(err, &tooLarge):
-		return nil, http.StatusRequestEntityTooLarge
-	case err != nil:
-		return nil, http.StatusBadRequest
-	}
-	return body, http.StatusOK
-}
-
-// hasType reports whether a body has a media type.
-func hasType(r *http.Request, want string) bool {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && t == want
-}
-
-// answerPage writes a screen or a redirect.
-func (s *Service) answerPage(w http.ResponseWriter, a screen) {
-	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Whoever knows the address can pay. With no-referrer a form would have no Origin.
@@ -141,6 +113,24 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	_, _ = w.Write(b.Bytes())
 }
 
+// readBody reads a body. The status is 200 unless the body is too large or cannot be read.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, status int) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge
+	case err != nil:
+		return nil, http.StatusBadRequest
+	}
+	return body, http.StatusOK
+}
+
+// hasType reports whether a body has a media type.
+func hasType(r *http.Request, want string) bool {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && t == want
+}
+
 // A noticeView is the data of a page with a message.
 type noticeView struct {
 	Status  int
@@ -153,8 +143,8 @@ func notice(status int, refused string) screen {
 }
 
 // failedScreen logs an error of the data file and returns a screen for it.
-func (s *Service) failedScreen(err error) screen {
-	s.opt.Log.Error("processing a form failed", "err", err)
+func (o *Options) failedScreen(err error) screen {
+	o.Log.Error("processing a form failed", "err", err)
 	return notice(http.StatusInternalServerError, "")
 }
 

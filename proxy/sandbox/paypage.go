@@ -24,8 +24,25 @@ type billView struct {
 	Declined  string // the code with which the payment was declined, or ""
 }
 
-// billScreen returns the screen of a bill, after the submitted form of v, if it has one.
-func (s *Service) billScreen(k billKey, v billView) screen {
+// payPage shows a bill, or pays it with a submitted form, which has the payment method.
+func (s *Service) payPage(k billKey, token string, form url.Values) screen {
+	v, status := billView{Method: methods[0], Submitted: form != nil}, http.StatusOK
+	if v.Submitted {
+		v.Method = cmp.Or(form.Get("method"), "none")
+		b, err := s.PayWith(k.partner, k.id, Payment{Method: v.Method})
+		refused := new(refusedError)
+		switch {
+		case err == nil:
+			return screen{to: redirectTarget(b.PageRedirectURL, token)}
+		case !errors.As(err, &refused):
+			return s.opt.failedScreen(err)
+		case refused.status == http.StatusBadRequest: // no such method
+			return notice(http.StatusBadRequest, "")
+		case b.State == stateUnpaid:
+			// The status is 200: the form was processed, and the bill records the failed payment.
+			v.Declined = b.lastFailure()
+		}
+	}
 	s.view(func(t *tables) {
 		v.Bill = *t.Bills.get(k)
 		v.Status = statusWords[v.State]
@@ -33,35 +50,10 @@ func (s *Service) billScreen(k billKey, v billView) screen {
 			v.Status = "expired"
 		}
 	})
-	status := http.StatusOK
 	if v.Submitted && v.Status != "open" {
 		v.Declined, status = "", http.StatusConflict
 	}
 	return screen{status: status, template: "bill", data: v}
-}
-
-// payPage shows a bill, or pays it with a submitted form, which has the payment method.
-func (s *Service) payPage(k billKey, token string, form url.Values) screen {
-	if form == nil {
-		return s.billScreen(k, billView{Method: methods[0]})
-	}
-	method := cmp.Or(form.Get("method"), "none")
-	b, err := s.PayWith(k.partner, k.id, Payment{Method: method})
-	refused := new(refusedError)
-	switch {
-	case err == nil:
-		return screen{to: redirectTarget(b.PageRedirectURL, token)}
-	case !errors.As(err, &refused):
-		return s.failedScreen(err)
-	case refused.status == http.StatusBadRequest: // no such method
-		return notice(http.StatusBadRequest, "")
-	}
-	v := billView{Submitted: true, Method: method}
-	if b.State == stateUnpaid {
-		// The status is 200: the form was processed, and the bill records the failed payment.
-		v.Declined = b.lastFailure()
-	}
-	return s.billScreen(k, v)
 }
 
 // grouped formats an amount of any length in groups of three digits.

@@ -46,8 +46,10 @@ package sandbox
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -83,7 +85,33 @@ func Open(file string, o Options) (*Service, error) {
 	if s.opt.Transport == nil {
 		s.opt.Transport = s.newTransport()
 	}
-	if err := s.openStore(file); err != nil {
+	t := &s.t
+	t.opt, t.calls, t.open = &s.opt, map[string]int{}, map[callbackKey]struct{}{}
+	t.pages = map[string]func(url.Values) screen{}
+	t.Bills.index = func(b *Bill) {
+		token := t.opt.token("bill", b.Partner, b.ID)
+		t.pages[payPath+token] = func(form url.Values) screen { return s.payPage(b.key(), token, form) }
+	}
+	t.Mappings.index = func(m *mapping) {
+		token := t.opt.token("signup", m.Partner, m.MemberID, m.MerchantID)
+		t.pages[signUpPath+token] = func(form url.Values) screen { return s.signUpPage(m.key(), token, form) }
+	}
+	t.Callbacks.index = func(c *Callback) {
+		delete(t.open, c.key())
+		if c.State == callbackWaiting {
+			t.open[c.key()] = struct{}{}
+		}
+	}
+	var err error
+	if file != "" {
+		if s.disk, err = openDisk(file, &t.rows, s.opt.Log); err != nil {
+			err = fmt.Errorf("data file %s: %w", file, err)
+		}
+	}
+	if err == nil { // partners and merchants that the file does not have
+		err = s.update(func(t *tables) error { return s.addPartners(t, s.opt.Partners...) })
+	}
+	if err != nil {
 		_ = s.disk.close()
 		return nil, err
 	}

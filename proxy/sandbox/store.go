@@ -173,33 +173,6 @@ type store struct {
 	t    tables
 }
 
-// openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
-func (s *Service) openStore(file string) error {
-	t := &s.t
-	t.opt, t.calls, t.pages, t.open = &s.opt, map[string]int{}, map[string]func(url.Values) screen{}, map[callbackKey]struct{}{}
-	t.Bills.index = func(b *Bill) {
-		token := s.opt.token("bill", b.Partner, b.ID)
-		t.pages[payPath+token] = func(form url.Values) screen { return s.payPage(b.key(), token, form) }
-	}
-	t.Mappings.index = func(m *mapping) {
-		token := s.opt.token("signup", m.Partner, m.MemberID, m.MerchantID)
-		t.pages[signUpPath+token] = func(form url.Values) screen { return s.signUpPage(m.key(), token, form) }
-	}
-	t.Callbacks.index = func(c *Callback) {
-		delete(t.open, c.key())
-		if c.State == callbackWaiting {
-			t.open[c.key()] = struct{}{}
-		}
-	}
-	if file != "" {
-		var err error
-		if s.disk, err = openDisk(file, &t.rows, s.opt.Log); err != nil {
-			return fmt.Errorf("data file %s: %w", file, err)
-		}
-	}
-	return s.update(func(t *tables) error { return s.addPartners(t, s.opt.Partners...) })
-}
-
 // addPartner adds or changes a partner. Its points and merchants are added if they are new.
 func (t *tables) addPartner(p Partner) {
 	if old := t.Contracts.get(p.Key); old == nil || !reflect.DeepEqual(*old, p) {
