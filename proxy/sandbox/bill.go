@@ -85,6 +85,7 @@ func (c *call) check() error {
 
 // create creates a bill in state W ("Bill creation input").
 func (c *call) create() error {
+	_, notDate := time.Parse(dateLayout, c.ExpireDt)
 	switch {
 	case utf8.RuneCountInString(c.ID) > maxBillID:
 		return refuse(codeLongID)
@@ -96,7 +97,7 @@ func (c *call) create() error {
 		return c.invalid("price")
 	case c.Phone != "" && !mobile.MatchString(c.Phone):
 		return refuse(codeBadPhone)
-	case c.ExpireDt != "" && !isDate(c.ExpireDt), expired(c.ExpireDt, c.t.now):
+	case c.ExpireDt != "" && notDate != nil, expired(c.ExpireDt, c.t.now):
 		return c.invalid("expireDt")
 	}
 	if err := c.checkHash(); err != nil {
@@ -234,11 +235,6 @@ func (o *Options) token(kind string, parts ...string) string {
 }
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-func isDate(s string) bool {
-	_, err := time.Parse(dateLayout, s)
-	return err == nil
-}
 
 // below compares amounts of any length, as digits.
 func below(amount, limit string) bool {

@@ -94,7 +94,7 @@ func (s *Service) SendCallback(partnerKey, billID string, change func(body []byt
 	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
 		c := t.callbackOf(b)
 		if c.URL == "" {
-			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
+			return noCallback(b)
 		}
 		c.Body = string(change([]byte(c.Body)))
 		s.all.Go(func() { _ = s.post(c, &Attempt{At: c.Made}) })
@@ -106,18 +106,21 @@ func (s *Service) SendCallback(partnerKey, billID string, change func(body []byt
 // Notify sends the callbacks of a bill again, also delivered ones, with as many attempts as the first time.
 func (s *Service) Notify(partnerKey, billID string) error {
 	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
-		err := fmt.Errorf("%w with a callback: %q", errNoBill, billID)
-		for _, c := range t.Callbacks.all() {
-			if c.Partner == b.Partner && c.BillID == b.ID {
+		err := noCallback(b)
+		for _, state := range []string{statePaid, stateCancelled, stateDestroyed} {
+			if c := t.Callbacks.get(callbackKey{b.Partner, b.ID, state}); c != nil {
 				err = nil
-				c.schedule(t)
-				t.Callbacks.put(c)
+				again := *c
+				again.schedule(t)
+				t.Callbacks.put(again)
 			}
 		}
 		return err
 	})
 	return err
 }
+
+func noCallback(b *Bill) error { return fmt.Errorf("%w with a callback: %q", errNoBill, b.ID) }
 
 // schedule makes the first attempt due, as the next fault of callbacks says.
 func (c *Callback) schedule(t *tables) {
@@ -273,23 +276,16 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	x.Reply = answer
 	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
+	members, isObject := parseObject(answer)
+	var code string
 	switch {
 	case err != nil:
 		return err
 	case made.Status != http.StatusOK:
 		return fmt.Errorf("expected status 200 but got: %d", made.Status)
-	}
-	return checkAnswer(answer)
-}
-
-// checkAnswer returns an error unless an answer with status 200 is a success. Its code must be 0000.
-func checkAnswer(answer []byte) error {
-	members, ok := parseObject(answer)
-	if !ok {
+	case !isObject:
 		return errors.New("expected a JSON object")
-	}
-	var code string
-	if json.Unmarshal(members["code"], &code) != nil || code != codeSuccess {
+	case json.Unmarshal(members["code"], &code) != nil || code != codeSuccess:
 		return fmt.Errorf("expected the code %q but got: %s", codeSuccess, members["code"])
 	}
 	return nil

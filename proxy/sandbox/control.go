@@ -49,7 +49,19 @@ func (s *Service) Control() http.Handler {
 	}
 	r := mux.NewRouter().SkipClean(true)
 	for call, serve := range map[string]http.HandlerFunc{
-		"GET /partners":         on(func(of ofPartner, _ ask) any { return s.partnerViews(of) }),
+		"GET /partners": on(func(of ofPartner, _ ask) any {
+			list := []partnerView{}
+			s.view(func(t *tables) {
+				for _, p := range t.Contracts.all() {
+					if of.excludes(p.Key) {
+						continue
+					}
+					p.ControlToken, p.Merchants = "", nil
+					list = append(list, partnerView{p, t.Accounts.get(p.Key).Points, t.ofPartner(p.Key)})
+				}
+			})
+			return list
+		}),
 		"POST /partners":        on(func(in Partner, _ ask) any { return s.AddPartner(in) }),
 		"DELETE /partners/{id}": on(func(_ none, a ask) any { return s.RemovePartner(a.id()) }),
 		"GET /bills": on(func(of ofPartner, _ ask) any {
@@ -71,7 +83,14 @@ func (s *Service) Control() http.Handler {
 				return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
 			})
 		}),
-		"GET /transactions/{id}": on(func(_ none, a ask) any { return s.transaction(a.id()) }),
+		"GET /transactions/{id}": on(func(_ none, a ask) any { // see "Events"
+			for _, b := range s.Bills() {
+				if b.Approval != nil && b.Approval.TxNum == a.id() {
+					return reply(codeSuccess, formV2.object(recordFields, s.opt.record(formV2, &b)))
+				}
+			}
+			return reply(codeNoTransaction, nil)
+		}),
 		"POST /mappings/complete": on(func(in struct {
 			ofPartner
 			Member   string `json:"member"`
@@ -205,31 +224,6 @@ type partnerView struct {
 	Stores []mapping `json:"stores"`
 }
 
-func (s *Service) partnerViews(of ofPartner) []partnerView {
-	list := []partnerView{}
-	s.view(func(t *tables) {
-		for _, p := range t.Contracts.all() {
-			if of.excludes(p.Key) {
-				continue
-			}
-			p.ControlToken, p.Merchants = "", nil
-			list = append(list, partnerView{p, t.Accounts.get(p.Key).Points, t.ofPartner(p.Key)})
-		}
-	})
-	return list
-}
-
-// transaction looks up a bill by its transaction id ("Events").
-func (s *Service) transaction(id string) v2Envelope {
-	for _, b := range s.Bills() {
-		if b.Approval != nil && b.Approval.TxNum == id {
-			data := formV2.object(recordFields, s.opt.record(formV2, &b))
-			return v2Envelope{codeSuccess, messageOf(codeSuccess), data}
-		}
-	}
-	return v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil}
-}
-
 // SetPoints sets the points of a prepaid partner. It fails if there is no such partner.
 func (s *Service) SetPoints(partnerKey string, points int) error {
 	return s.update(func(t *tables) error {
@@ -237,9 +231,7 @@ func (s *Service) SetPoints(partnerKey string, points int) error {
 		if before == nil {
 			return errNoPartner
 		}
-		a := *before
-		a.Points = points
-		t.Accounts.put(a)
+		t.Accounts.put(account{partnerKey, points, before.Mapped})
 		return nil
 	})
 }

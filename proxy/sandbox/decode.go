@@ -160,7 +160,9 @@ func decode(op operation, f form, body []byte) *call {
 		case name == "bill", !given:
 			continue
 		case v[0] == '"':
-			c.texts[name] = unquote(v)
+			var text string
+			_ = json.Unmarshal(v, &text) // parseObject has validated it
+			c.texts[name] = text
 			continue
 		case name == "apiKey" || name == "sendType":
 			continue // a wrong type has a code of its own, that of a missing field
@@ -198,10 +200,4 @@ func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 		}
 	}
 	return members, true
-}
-
-func unquote(v json.RawMessage) string {
-	var s string
-	_ = json.Unmarshal(v, &s) // parseObject has validated it
-	return s
 }

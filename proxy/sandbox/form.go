@@ -68,6 +68,9 @@ type v2Envelope struct {
 	Data    any    `json:"data"`
 }
 
+// reply returns the envelope of a code.
+func reply(code string, data any) v2Envelope { return v2Envelope{code, messageOf(code), data} }
+
 // success encodes the reply to a call that was carried out ("Bill operations").
 func (c *call) success() []byte {
 	values := c.opt.record(c.form, &c.found)
@@ -84,7 +87,7 @@ func (c *call) success() []byte {
 	case c.onBill():
 		c.data = c.form.object(c.op.reply, values)
 	}
-	return marshal(v2Envelope{codeSuccess, messageOf(codeSuccess), c.data})
+	return marshal(reply(codeSuccess, c.data))
 }
 
 // eachText calls do for each text of a Bill, an Approval or a Merchant, with its v2 names, which are in the tag v2.

@@ -15,17 +15,25 @@ import (
 // on loopback also those to another host name (DNS rebinding), and off loopback a token is required. Requests to the
 // control API must have it, while that of a page is in its path.
 func (s *Service) guard(r *http.Request, control, known bool) (status int, text string) {
-	token, at := s.opt.ControlToken, localIP(r)
-	switch loopback := at.IsLoopback(); {
+	token := s.opt.ControlToken
+	tcp, networked := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr) // not in a test
+	loopback := networked && tcp.IP.IsLoopback()
+	// The Host header must be a name of this machine or, for a page, the host of the base URL.
+	host := (&url.URL{Host: r.Host}).Hostname()
+	address, err := netip.ParseAddr(host)
+	base := webURL(s.opt.BaseURL)
+	allowed := strings.EqualFold(host, "localhost") || err == nil && address.Unmap().IsLoopback() ||
+		!control && base != nil && strings.EqualFold(host, base.Hostname())
+	switch {
 	case http.NewCrossOriginProtection().Check(r) != nil:
 		return http.StatusForbidden, "the request comes from a page of another origin"
 	case token != "" && control && !known:
 		return http.StatusUnauthorized,
 			"the control token is missing or wrong: send the header Authorization: Bearer TOKEN"
-	case token == "" && at != nil && !loopback:
+	case token == "" && networked && !loopback:
 		return http.StatusForbidden, "the address is not loopback: start the sandbox with --control-token, " +
 			"or with BILLBRIDGE_SANDBOX_TOKEN in its environment"
-	case loopback && (token == "" || !control) && !s.allowedHost(r.Host, control):
+	case loopback && (token == "" || !control) && !allowed:
 		return http.StatusForbidden, "the host is not allowed: use 127.0.0.1, [::1] or localhost"
 	}
 	return 0, ""
@@ -41,15 +49,8 @@ type Access struct {
 }
 
 // Admit decides about a request to the control address, which has a token or a session for one. The status is 0 if it
-// is admitted, and 401 if it needs a token.
+// is admitted, and 401 if it needs a token. It compares hashes, so that the duration reveals nothing.
 func (s *Service) Admit(r *http.Request, token Token) (of Access, status int, text string) {
-	of = s.accessOf(token)
-	status, text = s.guard(r, true, of != Access{})
-	return of, status, text
-}
-
-// accessOf compares hashes, so that the duration reveals nothing.
-func (s *Service) accessOf(token Token) (of Access) {
 	is := func(known string) bool {
 		want := sha256.Sum256([]byte(known))
 		return known != "" && subtle.ConstantTimeCompare(want[:], token[:]) == 1
@@ -60,9 +61,10 @@ func (s *Service) accessOf(token Token) (of Access) {
 		}
 	}
 	if is(s.opt.ControlToken) {
-		return Access{Operator: true}
+		of = Access{Operator: true}
 	}
-	return of
+	status, text = s.guard(r, true, of != Access{})
+	return of, status, text
 }
 
 // BearerToken returns the token of the header Authorization.
@@ -72,21 +74,4 @@ func BearerToken(r *http.Request) Token {
 		return Token{}
 	}
 	return sha256.Sum256([]byte(given))
-}
-
-// allowedHost reports whether a Host header is a name of this machine or, for a page, the host of the base URL.
-func (s *Service) allowedHost(header string, control bool) bool {
-	name := (&url.URL{Host: header}).Hostname()
-	address, err := netip.ParseAddr(name)
-	base := webURL(s.opt.BaseURL)
-	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback() ||
-		!control && base != nil && strings.EqualFold(name, base.Hostname())
-}
-
-// localIP returns the address that a request came to, or nil if it came by no network, such as in a test.
-func localIP(r *http.Request) net.IP {
-	if tcp, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
-		return tcp.IP
-	}
-	return nil
 }

@@ -27,12 +27,13 @@ const (
 
 // register starts a sign-up, or returns the URL of the current one ("/auth/mapping").
 func (c *call) register() error {
+	number := c.texts["businessNumber"]
 	switch {
 	case utf8.RuneCountInString(c.Member) > maxRegistered:
 		return refusal{codeInvalid, "memberId"}
 	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
 		return refusal{codeInvalid, "merchantId"}
-	case c.texts["businessNumber"] != "" && !isBusinessNumber(c.texts["businessNumber"]):
+	case number != "" && (len(number) != businessNumberDigits || !isDigits(number)):
 		return refuse(codeBadBusinessNumber)
 	case c.CallbackURL == "":
 		return refusal{codeInvalid, "callbackUrl"}
@@ -42,7 +43,7 @@ func (c *call) register() error {
 	if existing := c.t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
-	m.Number = cmp.Or(c.texts["businessNumber"], m.Number)
+	m.Number = cmp.Or(number, m.Number)
 	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.texts["redirectUrl"], c.t.now
 	c.t.Mappings.put(m)
 	token := c.opt.token("signup", m.Partner, m.MemberID, m.MerchantID)
@@ -159,5 +160,3 @@ func (c *call) mapMerchant() error {
 	c.t.Mappings.put(completeMapping(*m, c.t.now))
 	return nil
 }
-
-func isBusinessNumber(s string) bool { return len(s) == businessNumberDigits && isDigits(s) }

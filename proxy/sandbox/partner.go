@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -88,24 +89,36 @@ func (s *Service) AddPartner(p Partner) error {
 	if !goodKey.MatchString(p.Key) {
 		return errBadKey
 	}
-	return s.update(func(t *tables) error { return s.addPartners(t, p) })
+	return s.update(func(t *tables) error { return t.addPartners(p) })
 }
 
-// addPartners adds or changes partners. A control token is of one partner, or of the operator.
-func (s *store) addPartners(t *tables, list ...Partner) error {
-	if err := s.opt.checkPartners(list); err != nil {
+// addPartners adds or changes partners. Their points and merchants are added if they are new. A control token is of one
+// partner, or of the operator.
+func (t *tables) addPartners(list ...Partner) error {
+	if err := t.opt.checkPartners(list); err != nil {
 		return err
 	}
 	others := slices.DeleteFunc(t.Contracts.all(), func(p Partner) bool {
 		return p.Removed || slices.ContainsFunc(list, func(next Partner) bool { return next.Key == p.Key })
 	})
-	for _, p := range append(list, Partner{ControlToken: s.opt.ControlToken}) {
+	for _, p := range append(list, Partner{ControlToken: t.opt.ControlToken}) {
 		if p.ControlToken != "" && slices.ContainsFunc(others, func(o Partner) bool { return o.ControlToken == p.ControlToken }) {
 			return errTokenTaken
 		}
 	}
 	for _, p := range list {
-		t.addPartner(p)
+		if old := t.Contracts.get(p.Key); old == nil || !reflect.DeepEqual(*old, p) {
+			t.Contracts.put(p)
+		}
+		if t.Accounts.get(p.Key) == nil {
+			t.Accounts.put(account{Partner: p.Key, Points: p.Points})
+		}
+		for _, one := range p.Merchants {
+			m := mapping{Partner: p.Key, Merchant: one, Status: mappingCompleted, Registered: t.now, Updated: t.now}
+			if t.Mappings.get(m.key()) == nil {
+				t.Mappings.put(m)
+			}
+		}
 	}
 	return nil
 }

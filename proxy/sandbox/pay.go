@@ -111,10 +111,19 @@ func (s *Service) Cancel(partnerKey, billID string) (Bill, error) {
 // that is empty. partnerKey may be empty if only one partner has a bill with this id.
 func (s *Service) withBill(partnerKey, billID, state string, f func(*tables, *Bill) error) (b Bill, err error) {
 	err = s.update(func(t *tables) error {
-		found, err := t.lookUp(partnerKey, billID)
+		var found *Bill
+		for _, k := range t.Bills.order {
+			switch {
+			case k.id != billID || partnerKey != "" && k.partner != partnerKey:
+				continue
+			case found != nil:
+				return errAmbiguous
+			}
+			found = t.Bills.get(k)
+		}
 		switch {
-		case err != nil:
-			return err
+		case found == nil:
+			return fmt.Errorf("%w: %q", errNoBill, billID)
 		case state != "" && found.State != state:
 			return fmt.Errorf("%w: its state is %s, not %s", errWrongState, found.State, state)
 		}
@@ -126,23 +135,6 @@ func (s *Service) withBill(partnerKey, billID, state string, f func(*tables, *Bi
 	}
 	s.sendDue()
 	return b, nil
-}
-
-// lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
-func (t *tables) lookUp(partnerKey, billID string) (found *Bill, err error) {
-	for _, k := range t.Bills.order {
-		if k.id != billID || partnerKey != "" && k.partner != partnerKey {
-			continue
-		}
-		if found != nil {
-			return nil, errAmbiguous
-		}
-		found = t.Bills.get(k)
-	}
-	if found == nil {
-		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
-	}
-	return found, nil
 }
 
 // Bill returns a bill. partnerKey may be empty if only one partner has a bill with this id.

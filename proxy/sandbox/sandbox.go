@@ -109,7 +109,7 @@ func Open(file string, o Options) (*Service, error) {
 		}
 	}
 	if err == nil { // partners and merchants that the file does not have
-		err = s.update(func(t *tables) error { return s.addPartners(t, s.opt.Partners...) })
+		err = s.update(func(t *tables) error { return t.addPartners(s.opt.Partners...) })
 	}
 	if err != nil {
 		_ = s.disk.close()

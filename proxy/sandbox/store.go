@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -171,22 +170,6 @@ type store struct {
 	disk *disk // nil if the data is in memory only
 	mu   sync.Mutex
 	t    tables
-}
-
-// addPartner adds or changes a partner. Its points and merchants are added if they are new.
-func (t *tables) addPartner(p Partner) {
-	if old := t.Contracts.get(p.Key); old == nil || !reflect.DeepEqual(*old, p) {
-		t.Contracts.put(p)
-	}
-	if t.Accounts.get(p.Key) == nil {
-		t.Accounts.put(account{Partner: p.Key, Points: p.Points})
-	}
-	for _, one := range p.Merchants {
-		m := mapping{Partner: p.Key, Merchant: one, Status: mappingCompleted, Registered: t.now, Updated: t.now}
-		if t.Mappings.get(m.key()) == nil {
-			t.Mappings.put(m)
-		}
-	}
 }
 
 // update runs f as a transaction. If f or writing the data file fails, nothing changes.
