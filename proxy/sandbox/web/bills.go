@@ -7,23 +7,11 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A billsPage is the data of the page bills.
-type billsPage struct {
-	scope
-	Filter filter
-	Rows   []sandbox.Bill
-}
-
 // bills shows the bills of the visitor, the newest first.
 func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
-	f := filter{r.URL.Query()}
-	p := billsPage{scope: scopeOf(r), Filter: f}
-	p.Rows = newest(d.Bills(), func(b sandbox.Bill) bool {
-		return p.sees(b.Partner) && f.has("partner", p.Of(b.Partner).ID) && f.has("state", b.State) &&
-			f.has("bill", b.ID)
+	list(d, w, r, "bills", d.Bills(), func(b sandbox.Bill) map[string]string {
+		return map[string]string{"partner": b.Partner, "state": b.State, "bill": b.ID}
 	})
-	p.Rows = p.Rows[:min(len(p.Rows), shownCalls)]
-	d.site.Page(w, r, "bills", p)
 }
 
 // A billPage is the data of the page bill.
@@ -53,23 +41,23 @@ func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
 
 // changeBill does to a bill what customers, card companies and time do.
 func (d *desk) changeBill(w http.ResponseWriter, r *http.Request) {
-	partner, id := scopeOf(r).find(r.PostFormValue("partner"), ""), r.PostFormValue("bill")
-	if partner.ID == "" {
+	partner := scopeOf(r).find(r.PostFormValue("partner"), "")
+	do := map[string]func(partnerKey, billID string) error{
+		"pay": d.Pay, "notify": d.Notify, "expire": without(d.Expire), "cancel": without(d.Cancel),
+	}[r.PathValue("do")]
+	if partner.ID == "" || do == nil {
 		d.site.Refuse(w, r, http.StatusNotFound, "bill.gone")
 		return
 	}
-	var err error
-	switch key := partner.key; r.PathValue("do") {
-	case "pay":
-		err = d.Pay(key, id)
-	case "expire":
-		_, err = d.Expire(key, id)
-	case "cancel":
-		_, err = d.Cancel(key, id)
-	case "notify":
-		err = d.Notify(key, id)
+	d.changed(w, r, "/desk/bill?"+r.PostForm.Encode(), do(partner.key, r.PostFormValue("bill")))
+}
+
+// without leaves the bill of a reply out.
+func without(do func(partnerKey, billID string) (sandbox.Bill, error)) func(string, string) error {
+	return func(key, id string) error {
+		_, err := do(key, id)
+		return err
 	}
-	d.changed(w, r, "/desk/bill?"+r.PostForm.Encode(), err)
 }
 
 // changed ends a change: it leads to a page, or says why the change was refused.

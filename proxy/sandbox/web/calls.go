@@ -2,8 +2,10 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -13,12 +15,29 @@ import (
 // shownCalls is the most that a list shows.
 const shownCalls = 100
 
-// A callsPage is the data of the page calls.
-type callsPage struct {
+// A listPage is the data of a page with a list.
+type listPage[T any] struct {
 	scope
-	Filter     filter
+	Filter     url.Values
 	Operations []string
-	Rows       []sandbox.Exchange
+	Rows       []T
+}
+
+// list shows those of a list that the visitor sees and that the query asks for, the newest first. facts returns the
+// partner's key and what a query can ask for.
+func list[T any](d *desk, w http.ResponseWriter, r *http.Request, page string, all []T, facts func(T) map[string]string) {
+	p := listPage[T]{scope: scopeOf(r), Filter: r.URL.Query(), Operations: sandbox.Operations()}
+	p.Rows = newest(all, func(one T) bool {
+		is := facts(one)
+		shown := p.sees(is["partner"])
+		is["partner"] = p.Of(is["partner"]).ID
+		for name, value := range is {
+			shown = shown && cmp.Or(p.Filter.Get(name), value) == value
+		}
+		return shown
+	})
+	p.Rows = p.Rows[:min(len(p.Rows), shownCalls)]
+	d.site.Page(w, r, page, p)
 }
 
 // newest returns the entries of a list that match, the newest first.
@@ -30,14 +49,9 @@ func newest[T any](list []T, matches func(T) bool) []T {
 
 // calls shows the last calls and attempts to deliver callbacks.
 func (d *desk) calls(w http.ResponseWriter, r *http.Request) {
-	f := filter{r.URL.Query()}
-	p := callsPage{scope: scopeOf(r), Filter: f, Operations: sandbox.Operations()}
-	p.Rows = newest(d.Exchanges(), func(x sandbox.Exchange) bool {
-		return p.sees(x.Partner) && f.has("partner", p.Of(x.Partner).ID) && f.has("operation", x.Operation) &&
-			f.has("code", x.Code) && f.has("bill", x.Bill)
+	list(d, w, r, "calls", d.Exchanges(), func(x sandbox.Exchange) map[string]string {
+		return map[string]string{"partner": x.Partner, "operation": x.Operation, "code": x.Code, "bill": x.Bill}
 	})
-	p.Rows = p.Rows[:min(len(p.Rows), shownCalls)]
-	d.site.Page(w, r, "calls", p)
 }
 
 // A callPage is the data of the page call.
@@ -66,14 +80,12 @@ func (p callPage) Changed() string {
 
 // call shows one call.
 func (d *desk) call(w http.ResponseWriter, r *http.Request) {
-	p := callPage{scope: scopeOf(r)}
-	list := newest(d.Exchanges(), func(x sandbox.Exchange) bool {
-		return p.sees(x.Partner) && strconv.Itoa(x.Number) == r.PathValue("number")
-	})
-	if len(list) == 0 {
-		d.site.Refuse(w, r, http.StatusNotFound, "call.gone")
-		return
+	s := scopeOf(r)
+	for _, x := range d.Exchanges() {
+		if s.sees(x.Partner) && strconv.Itoa(x.Number) == r.PathValue("number") {
+			d.site.Page(w, r, "call", callPage{s, x})
+			return
+		}
 	}
-	p.Exchange = list[0]
-	d.site.Page(w, r, "call", p)
+	d.site.Refuse(w, r, http.StatusNotFound, "call.gone")
 }

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -205,9 +204,3 @@ func (s scope) Of(key string) choice { return s.find("", key) }
 
 // sees reports whether the visitor sees what the partner with a key has.
 func (s scope) sees(key string) bool { return s.All || s.Of(key).ID != "" }
-
-// A filter is the query of a list.
-type filter struct{ url.Values }
-
-// has reports whether a value is the one that the filter asks for, if it does.
-func (f filter) has(name, value string) bool { return cmp.Or(f.Get(name), value) == value }
