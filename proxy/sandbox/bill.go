@@ -48,33 +48,33 @@ func (c *call) check() error {
 	switch {
 	case c.checks("key") && (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
 		(c.Partner == "" || c.Member == "" || c.Merchant == ""):
-		return refuse(codeMappingMissing) // also for a missing key
+		return codeMappingMissing // also for a missing key
 	case !goodKey.MatchString(c.Partner):
-		return refuse(codeBadKey)
+		return codeBadKey
 	case p == nil:
-		return refuse(codeUnknownKey)
+		return codeUnknownKey
 	case p.Removed:
-		return refuse(codeNoPartner)
+		return codeNoPartner
 	case c.checks("contract") && p.NoContract:
-		return refuse(codeNoContract)
+		return codeNoContract
 	case onBill && p.NoBilling:
-		return refuse(codeNotGranted)
+		return codeNotGranted
 	case !onBill && p.NotLinked:
-		return refuse(codeNotLinked)
+		return codeNotLinked
 	case c.checks("types") && c.wrongType != "":
-		return refusal{codeInvalid, c.wrongType}
+		return invalid(c.wrongType)
 	case !onBill && c.op.name != opStatus:
 		return nil
 	case c.checks("merchant") && (c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant):
-		return refusal{codeInvalid, "member"}
+		return invalid("member")
 	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
-		return refusal{codeInvalid, "merchant"}
+		return invalid("merchant")
 	case !onBill:
 		return nil
 	case p.Strict:
 		m := c.t.Mappings.get(mappingKey{p.Key, c.Member, c.Merchant})
 		if m == nil || m.Status != mappingCompleted || m.Closed || m.Suspended {
-			return refuse(codeUnknownKey)
+			return codeUnknownKey
 		}
 	}
 	if c.checks("fields") && c.ID == "" {
@@ -88,15 +88,15 @@ func (c *call) create() error {
 	_, notDate := time.Parse(dateLayout, c.ExpireDt)
 	switch {
 	case utf8.RuneCountInString(c.ID) > maxBillID:
-		return refuse(codeLongID)
+		return codeLongID
 	case !goodBillID.MatchString(c.ID):
 		return c.invalid("billId")
 	case c.SendType != sendTalk && c.SendType != sendURL:
-		return refuse(codeBadSendType)
+		return codeBadSendType
 	case !isDigits(c.Price):
 		return c.invalid("price")
 	case c.Phone != "" && !mobile.MatchString(c.Phone):
-		return refuse(codeBadPhone)
+		return codeBadPhone
 	case c.ExpireDt != "" && notDate != nil, expired(c.ExpireDt, c.t.now):
 		return c.invalid("expireDt")
 	}
@@ -105,15 +105,15 @@ func (c *call) create() error {
 	}
 	switch {
 	case c.checks("amount") && below(c.Price, minAmount):
-		return refuse(codeBelowMinimum)
+		return codeBelowMinimum
 	case c.opt.Environment == Development && below(c.Price, minAmountTest):
-		return refuse(codeBelowDevelopment)
+		return codeBelowDevelopment
 	case c.checks("type") && c.SendType == sendTalk && c.partner.NoTalk:
-		return refuse(codeNoTalk)
+		return codeNoTalk
 	case c.SendType == sendURL && c.partner.NoURL:
-		return refuse(codeNoURL)
+		return codeNoURL
 	case c.checks("unique") && c.t.Bills.get(c.Bill.key()) != nil:
-		return refuse(codeDuplicate)
+		return codeDuplicate
 	}
 	c.found = c.Bill
 	b := &c.found
@@ -134,7 +134,7 @@ func (c *call) checkHash() error {
 		return c.invalid("hash")
 	case subtle.ConstantTimeCompare([]byte(hash), []byte(want)) != 1:
 		c.x.HashText, c.x.HashWant = hashText(c.ID, c.Phone, c.Price), want
-		return refuse(codeBadHash)
+		return codeBadHash
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func webURL(address string) *url.URL {
 func (c *call) findBill() error {
 	b := c.t.Bills.get(c.Bill.key())
 	if c.checks("bill") && b == nil || b.Member != c.Member || b.Merchant != c.Merchant {
-		return refuse(codeNotFound)
+		return code(codeNotFound)
 	}
 	c.found = *b
 	return nil
@@ -163,7 +163,10 @@ func (c *call) findBill() error {
 
 // moves are what operations do with the state of a bill, and how they are refused in another one ("States and
 // transitions"). Payments change W to F.
-var moves = map[string]struct{ from, to, refused string }{
+var moves = map[string]struct {
+	from, to string
+	refused  code
+}{
 	"bill.resend":  {stateUnpaid, stateUnpaid, codeNotSendable},
 	"bill.destroy": {stateUnpaid, stateDestroyed, codeNotCancellable},
 	"bill.cancel":  {statePaid, stateCancelled, codeNotCancellable},
@@ -186,7 +189,7 @@ func (c *call) move() error {
 	case err != nil:
 		return err
 	case c.checks("state") && c.found.State != m.from:
-		return refuse(m.refused)
+		return m.refused
 	case m.to == m.from:
 		return c.send()
 	case c.checks("whole") && trimZeros(c.found.Price) != trimZeros(c.Price):
@@ -202,7 +205,7 @@ func (c *call) send() error {
 	if c.partner.Prepaid {
 		a := *c.t.Accounts.get(c.Partner)
 		if a.Points <= 0 {
-			return refuse(codeNoPoints)
+			return codeNoPoints
 		}
 		a.Points--
 		c.t.Accounts.put(a)

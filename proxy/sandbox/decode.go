@@ -118,15 +118,10 @@ func (c *call) checks(name string) bool {
 // nested reports whether the bill's fields are inside the object `bill`.
 func (c *call) nested() bool { return c.form == formV2 || c.op.name == opCreate }
 
-// A refusal is why a call of a partner is refused.
-type refusal struct {
-	code  string
-	field string // the path of the wrong field, or ""
-}
+// An invalid is the path of a wrong field, with which a call is refused.
+type invalid string
 
-func (r refusal) Error() string { return r.code }
-
-func refuse(code string) error { return refusal{code: code} }
+func (invalid) Error() string { return codeInvalid }
 
 // invalid refuses a field of the bill.
 func (c *call) invalid(v2 string) error {
@@ -134,7 +129,7 @@ func (c *call) invalid(v2 string) error {
 	if c.nested() {
 		path = "bill." + path
 	}
-	return refusal{codeInvalid, path}
+	return invalid(path)
 }
 
 // decode decodes a request and never fails: a missing field is empty, a field of a wrong type is recorded in

@@ -30,13 +30,13 @@ func (c *call) register() error {
 	number := c.texts["businessNumber"]
 	switch {
 	case utf8.RuneCountInString(c.Member) > maxRegistered:
-		return refusal{codeInvalid, "memberId"}
+		return invalid("memberId")
 	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
-		return refusal{codeInvalid, "merchantId"}
+		return invalid("merchantId")
 	case number != "" && (len(number) != businessNumberDigits || !isDigits(number)):
-		return refuse(codeBadBusinessNumber)
+		return codeBadBusinessNumber
 	case c.CallbackURL == "":
-		return refusal{codeInvalid, "callbackUrl"}
+		return invalid("callbackUrl")
 	}
 	m := mapping{Partner: c.Partner, Status: mappingRequested, Registered: c.t.now}
 	m.MemberID, m.MerchantID = c.Member, c.Merchant
@@ -124,7 +124,7 @@ func (c *call) list() error {
 func (c *call) status() error {
 	m := c.t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	if m == nil {
-		return refuse(codeNoReview)
+		return codeNoReview
 	}
 	c.data = c.record(m)
 	return nil
@@ -134,28 +134,28 @@ func (c *call) status() error {
 // defines the refusals.
 func (c *call) mapMerchant() error {
 	m := c.t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
-	code := c.texts["temporaryMerchantCd"]
+	place := c.texts["temporaryMerchantCd"]
 	switch {
 	case m == nil:
-		return refuse(codeNoMerchant)
+		return codeNoMerchant
 	case m.Suspended:
-		return refuse(codeMemberState)
-	case m.Closed, code == "" && m.Status != mappingCompleted:
-		return refuse(codeNotOpened)
-	case code == "":
+		return codeMemberState
+	case m.Closed, place == "" && m.Status != mappingCompleted:
+		return codeNotOpened
+	case place == "":
 		return nil
 	}
-	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == code })
+	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == place })
 	a := *c.t.Accounts.get(c.Partner)
 	switch {
 	case at < 0:
-		return refuse(codeNoReview)
+		return codeNoReview
 	case c.partner.Temporary[at].Deleted:
-		return refuse(codeTemporaryDeleted)
-	case slices.Contains(a.Mapped, code):
-		return refuse(codeTemporaryMapped)
+		return codeTemporaryDeleted
+	case slices.Contains(a.Mapped, place):
+		return codeTemporaryMapped
 	}
-	a.Mapped = append(slices.Clip(a.Mapped), code)
+	a.Mapped = append(slices.Clip(a.Mapped), place)
 	c.t.Accounts.put(a)
 	c.t.Mappings.put(completeMapping(*m, c.t.now))
 	return nil

@@ -225,7 +225,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Service) answer(c *call, x *Exchange) {
 	c.x, c.opt = x, &s.opt
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
-	err := refuse(codeInvalid)
+	err := error(invalid(""))
 	if !c.notObject {
 		err = s.update(func(t *tables) error {
 			x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
@@ -239,10 +239,11 @@ func (s *Service) answer(c *call, x *Exchange) {
 			return c.op.run(c)
 		})
 	}
-	var refused refusal
+	var refused code
+	var field invalid
 	switch {
-	case errors.As(err, &refused):
-		x.Code, x.Field = refused.code, refused.field
+	case errors.As(err, &refused), errors.As(err, &field):
+		x.Code, x.Field = cmp.Or(string(refused), codeInvalid), string(field)
 		return
 	case err != nil:
 		s.opt.Log.Error("a call failed", "operation", c.op.name, "err", err)
