@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,14 +62,7 @@ func TestCallbackOfACancelWaitsForThatOfThePayment(t *testing.T) {
 		}
 		s := sandbox.New(sandbox.Options{Transport: p, CallbackCancelDestroy: true, CallbackTimeout: 2 * time.Hour})
 		defer func() { _ = s.Close() }()
-		call := func(op string) {
-			path, body := newCall("v2", op).with("expireDt", omitted{}).encode()
-			reply := httptest.NewRecorder()
-			s.ServeHTTP(reply, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
-			if codeOf(t, "v2", reply.Body.String()) != "0000" {
-				t.Fatal(reply.Body)
-			}
-		}
+		call := func(op string) { equal(t, codeOf(t, "v2", newCall("v2", op).at(s)), "0000", op) }
 		expect := func(when, want string) {
 			t.Helper()
 			synctest.Wait()

@@ -2,35 +2,14 @@ package sandbox_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
-
-// open starts a service with a data file. The test closes it.
-func open(t *testing.T, file string, o sandbox.Options) *rig {
-	t.Helper()
-	if o.Clock == nil {
-		o.Clock = func() time.Time { return noon }
-	}
-	if o.Transport == nil {
-		o.Transport = loopbackTransport{}
-	}
-	o.BaseURL = "https://pay.example.com"
-	s, err := sandbox.Open(file, o)
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
-	t.Cleanup(calls.Close)
-	t.Cleanup(control.Close)
-	return &rig{Service: s, t: t, url: calls.URL, control: control.URL}
-}
 
 // dump returns all that the control API and the interface show.
 func (r *rig) dump() string {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -159,10 +158,7 @@ func TestLateOperation(t *testing.T) {
 		s := sandbox.New(sandbox.Options{})
 		defer s.Close()
 		s.Fault(sandbox.Fault{Operation: "bill.create", Late: time.Minute})
-		path, body := newCall("legacy", "create").with("expireDt", omitted{}).encode()
-		reply := httptest.NewRecorder()
-		s.ServeHTTP(reply, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
-		equal(t, codeOf(t, "legacy", reply.Body.String()), "ERROR")
+		equal(t, codeOf(t, "legacy", newCall("legacy", "create").at(s)), "ERROR")
 		for _, bills := range []int{0, 1} {
 			equal(t, len(s.Bills()), bills)
 			time.Sleep(time.Minute)

@@ -2,8 +2,10 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,21 +15,15 @@ import (
 // Any body for a documented path is answered with HTTP 200 (413 if it is too large), the envelope of its form, and a code
 // of the catalogue.
 func FuzzBadInput(f *testing.F) {
-	paths := []string{
-		"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
-		"/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel",
-		"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant",
-	}
+	var paths []string
 	for _, form := range forms {
-		for _, op := range []string{"create", "resend", "read", "destroy", "cancel"} {
+		for _, op := range billOps {
 			path, body := newCall(form, op).encode()
-			for at, p := range paths {
-				if p == path {
-					f.Add(uint8(at), body)
-				}
-			}
+			f.Add(uint8(len(paths)), body)
+			paths = append(paths, path)
 		}
 	}
+	paths = append(paths, slices.Sorted(maps.Keys(subBusiness))...)
 	f.Add(uint8(0), `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":{"billId":"\ud800","price":1e999,"hash":[]}}`)
 	f.Add(uint8(10), `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"m","callbackUrl":"u"}`)
 	known := map[string]bool{}

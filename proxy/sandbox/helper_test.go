@@ -37,14 +37,23 @@ type rig struct {
 
 func start(t *testing.T, options ...sandbox.Options) *rig {
 	t.Helper()
-	o := append(options, sandbox.Options{})[0]
+	return open(t, "", append(options, sandbox.Options{})[0])
+}
+
+// open starts a service with a data file, if it is named.
+func open(t *testing.T, file string, o sandbox.Options) *rig {
+	t.Helper()
 	if o.Clock == nil {
 		o.Clock = func() time.Time { return noon }
 	}
 	if o.Transport == nil {
 		o.Transport = loopbackTransport{}
 	}
-	s := sandbox.New(o)
+	if file != "" {
+		o.BaseURL = "https://pay.example.com"
+	}
+	s, err := sandbox.Open(file, o)
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
 	t.Cleanup(calls.Close)
@@ -211,6 +220,14 @@ func (q testCall) encode() (path, body string) {
 	}
 	maps.Copy(root, spelled)
 	return "/if/bill/" + q.op, encode(root)
+}
+
+// at makes the call without a socket, and returns the reply. Its bill does not expire.
+func (q testCall) at(s http.Handler) string {
+	path, body := q.with("expireDt", omitted{}).encode()
+	reply := httptest.NewRecorder()
+	s.ServeHTTP(reply, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+	return reply.Body.String()
 }
 
 // changedBy returns the call with changes, as in price=99; member="". "no price" omits a field, "hashed TEXT" has the hash
