@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,9 @@ type sale struct {
 	callbacks                      int
 	made                           time.Time
 }
+
+// pending are the states of a sale without a bill that is known.
+var pending = []string{"new", "unknown"}
 
 func (s *shop) is(habit string) bool { return s.habit == habit }
 
@@ -123,14 +127,24 @@ func (s *shop) set(f func()) {
 	f()
 }
 
-func (s *shop) pause(d time.Duration) bool {
-	select {
-	case <-s.ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+// mark changes the state of a sale.
+func (s *shop) mark(o *sale, state string) { s.set(func() { o.state = state }) }
+
+// state returns the state of a sale.
+func (s *shop) state(o *sale) (state string) {
+	s.set(func() { state = o.state })
+	return state
 }
+
+// renew gives a sale another bill id, and reissue creates that bill, too.
+func (s *shop) renew(o *sale) { s.set(func() { s.newBill(o) }) }
+
+func (s *shop) reissue(o *sale) {
+	s.renew(o)
+	s.create(o, 0)
+}
+
+func (s *shop) pause(d time.Duration) bool { return !s.pauseOr(s.ctx, d) }
 
 // An outcome is what the shop knows after a call.
 type outcome struct {
@@ -225,7 +239,7 @@ func (s *shop) order(o *sale) {
 			s.all.Go(func() { s.create(&other, 0) })
 			return
 		}
-		stop = o.busy || o.state != "new" && o.state != "unknown" || o.gaveUp
+		stop = o.busy || !slices.Contains(pending, o.state) || o.gaveUp
 		if !stop {
 			o.busy = true
 			if o.bill == "" {
@@ -244,22 +258,13 @@ func (s *shop) order(o *sale) {
 		again := false
 		switch {
 		case out.code == "0000":
-			s.set(func() {
-				if o.state == "new" || o.state == "unknown" {
-					o.state = "waiting"
-				}
-			})
-			if s.is("second-bill-later") && s.pause(4*time.Minute) {
-				s.set(func() { s.newBill(o) })
-				s.create(o, 0)
-			}
-			if s.is("creates-twice") {
-				s.set(func() { s.newBill(o) })
-				s.create(o, 0)
+			s.take(o, "W", "")
+			if s.is("creates-twice") || s.is("second-bill-later") && s.pause(4*time.Minute) {
+				s.reissue(o)
 			}
 			return
 		case s.newIDAfter(out):
-			s.set(func() { s.newBill(o) })
+			s.renew(o)
 			again = true
 		case out.code == "VALIDATION_002" && s.is("tries-hashes") && hashes < 2:
 			hashes++
@@ -288,7 +293,7 @@ func (s *shop) order(o *sale) {
 				s.pause(pause)
 				continue
 			}
-			s.set(func() { o.state = "new" })
+			s.mark(o, "new")
 			return
 		}
 		s.set(func() {
@@ -304,14 +309,14 @@ func (s *shop) order(o *sale) {
 			return
 		}
 		if s.is("lost-is-success") {
-			s.set(func() { o.state = "waiting" })
+			s.mark(o, "waiting")
 			return
 		}
 		if !again && !s.is("duplicate-is-failure") {
 			switch read := s.refresh(o); {
 			case read.code == "BILL_003" && s.is("new-id-after-not-found"):
-				s.set(func() { s.newBill(o) })
-			case s.known(o):
+				s.renew(o)
+			case !slices.Contains(pending, s.state(o)):
 				return
 			case s.is("reconciles-known-only"):
 				return
@@ -322,40 +327,24 @@ func (s *shop) order(o *sale) {
 	}
 }
 
-func (s *shop) known(o *sale) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return o.state != "new" && o.state != "unknown"
-}
-
 // newIDAfter is the habit of a new bill id after a kind of reply.
 func (s *shop) newIDAfter(out outcome) bool {
 	timeout := out.err != nil && errors.Is(out.err, context.DeadlineExceeded)
-	switch s.habit {
-	case "new-id-after-anything":
-		return out.code == "" || out.code == "ERROR"
-	case "new-id-after-timeout":
-		return timeout
-	case "new-id-after-closed":
-		return out.err != nil && !timeout && out.status == 0
-	case "new-id-after-504":
-		return out.status == 504
-	case "new-id-after-half":
-		return out.err != nil && out.status == 200
-	case "new-id-after-500":
-		return out.status == 500
-	case "new-id-after-empty-object":
-		return out.raw == "{}"
-	case "new-id-after-empty":
-		return out.err == nil && strings.TrimSpace(out.raw) == ""
-	}
-	return false
+	return map[string]bool{
+		"new-id-after-anything":     out.code == "" || out.code == "ERROR",
+		"new-id-after-timeout":      timeout,
+		"new-id-after-closed":       out.err != nil && !timeout && out.status == 0,
+		"new-id-after-504":          out.status == 504,
+		"new-id-after-half":         out.err != nil && out.status == 200,
+		"new-id-after-500":          out.status == 500,
+		"new-id-after-empty-object": out.raw == "{}",
+		"new-id-after-empty":        out.err == nil && strings.TrimSpace(out.raw) == "",
+	}[s.habit]
 }
 
 // gives is the habit to give an order up.
 func (s *shop) gives(out outcome) bool {
-	return s.is("gives-up-503") && out.status == 503 || s.is("gives-up-429") && out.status == 429 ||
-		s.is("gives-up-maintenance") && out.status == 200
+	return out.status == map[string]int{"gives-up-503": 503, "gives-up-429": 429, "gives-up-maintenance": 200}[s.habit]
 }
 
 func (s *shop) create(o *sale, hashes int) outcome {
@@ -375,99 +364,4 @@ func (s *shop) create(o *sale, hashes int) outcome {
 		extra["callbackURL"], extra["product_nm"] = callback, "수강료"
 	}
 	return s.call("create", o, extra)
-}
-
-// refresh reads the bill of a sale and takes over what the read says.
-func (s *shop) refresh(o *sale) outcome {
-	out := s.call("read", o, nil)
-	state := out.get("apprstate")
-	if s.is("legacy-read-needs-code") && out.code != "0000" {
-		state = ""
-	}
-	if out.err != nil || out.status != 200 || out.code != "" && out.code != "0000" ||
-		out.get("billid") != o.bill && !s.is("takes-another-bill") {
-		state = ""
-	}
-	switch dt := out.get("apprdt"); {
-	case state == "":
-	case state != "W":
-	case s.is("legacy-time-is-paid") && dt != "" && s.form == "legacy",
-		s.is("null-is-paid") && strings.Contains(strings.ToLower(out.raw), `dt":null`),
-		s.is("text-zero-is-paid") && out.get("apprprice") == "0",
-		s.is("absent-is-paid") && !strings.Contains(strings.ToLower(out.raw), "price"),
-		s.is("zero-price-is-paid") && s.form == "v2" && out.get("apprpaytype") == "0" && len(out.raw) < 200 &&
-			out.get("apprprice") == "":
-		state = "F"
-	}
-	if s.is("reads-C-as-paid") && state == "C" {
-		state = "F"
-	}
-	if state == "" {
-		s.blind(o, out)
-		return out
-	}
-	s.take(o, state, o.amount)
-	return out
-}
-
-// blind is what a shop does after a read that failed. A good one does nothing.
-func (s *shop) blind(o *sale, out outcome) {
-	s.mu.Lock()
-	was := o.state
-	s.mu.Unlock()
-	closed := out.err != nil
-	reissue := s.is("reissues-after-closed-read") && closed || s.is("reissues-after-502-read") && out.status == 502 ||
-		s.is("reissues-after-504-read") && out.status == 504 ||
-		s.is("reissues-after-ERROR-read") && out.code == "ERROR" && out.status == 200 ||
-		s.is("reissues-after-maintenance-read") && out.code == "MAINTAINED_METHOD" && out.status == 200 ||
-		s.is("reissues-after-empty-read") && out.raw == "{}" || s.is("reissues-after-failed-read") && out.code != "BILL_003"
-	switch {
-	case was != "waiting":
-	case reissue:
-		s.set(func() { s.newBill(o) })
-		s.create(o, 0)
-	case s.is("withdraws-after-failed-read"):
-		s.call("destroy", o, s.signed(o))
-	case s.is("not-found-closes") && out.code == "BILL_003":
-		s.set(func() { o.state = "withdrawn" })
-	case s.is("reissues-after-not-found") && out.code == "BILL_003":
-		s.set(func() { s.newBill(o) })
-		s.create(o, 0)
-	}
-}
-
-// take takes over a state of the bill.
-func (s *shop) take(o *sale, state, amount string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.is("not-found-closes") && o.state == "withdrawn" {
-		return
-	}
-	switch state {
-	case "W":
-		if o.state == "new" || o.state == "unknown" {
-			o.state = "waiting"
-		}
-	case "F":
-		if o.state == "refunded" {
-			return
-		}
-		if o.state != "paid" || s.is("ships-twice") {
-			if s.is("ships-in-a-race") {
-				s.mu.Unlock()
-				time.Sleep(time.Millisecond)
-				s.mu.Lock()
-			}
-			o.fulfilled++
-			o.booked = amount
-		}
-		o.state = "paid"
-	case "C":
-		if s.is("refund-needs-paid") && o.state != "paid" {
-			return
-		}
-		o.state = "refunded"
-	case "D":
-		o.state = "withdrawn"
-	}
 }

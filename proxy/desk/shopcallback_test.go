@@ -17,18 +17,16 @@ func (s *shop) callback(w http.ResponseWriter, r *http.Request, path string, bod
 		_, _ = io.WriteString(w, text)
 	}
 	ok := func() {
-		switch s.habit {
-		case "answers-result-ok":
-			answer(200, `{"result":"OK"}`)
-		case "answers-201":
-			answer(201, `{"code":"0000"}`)
-		case "answers-empty":
-			answer(200, "")
-		case "answers-body":
-			answer(200, string(body))
-		default:
-			answer(200, `{"code":"0000","msg":"성공하였습니다."}`)
+		status, text := 200, `{"code":"0000","msg":"성공하였습니다."}`
+		if s.is("answers-201") {
+			status = 201
 		}
+		if other, wrong := map[string]string{
+			"answers-result-ok": `{"result":"OK"}`, "answers-empty": "", "answers-body": string(body),
+		}[s.habit]; wrong {
+			text = other
+		}
+		answer(status, text)
 	}
 	in := outcome{body: parse(body)}
 	bill, state := in.get("billid"), in.get("apprstate")
@@ -60,20 +58,13 @@ func (s *shop) callback(w http.ResponseWriter, r *http.Request, path string, bod
 	s.mu.Unlock()
 	forged := in.get("apikey") != s.key
 	switch {
-	case s.is("first-callback-only") && n > 1, s.is("done-before-work") && o.seen:
+	case s.is("first-callback-only") && n > 1, s.is("done-before-work") && o.seen, s.is("does-not-read"),
+		s.is("forgets-early-callbacks") && busy, s.is("payments-only") && state == "C",
+		s.is("ignores-old-callbacks") && time.Since(o.made) > 2*time.Minute && n == 1:
 		ok()
 		return
 	case s.is("repetition-is-500") && n > 1 && was == "paid" && state == "F":
 		answer(500, `{"code":"ERROR"}`)
-		return
-	case s.is("forgets-early-callbacks") && busy:
-		ok()
-		return
-	case s.is("ignores-old-callbacks") && time.Since(o.made) > 2*time.Minute && n == 1:
-		ok()
-		return
-	case s.is("payments-only") && state == "C":
-		ok()
 		return
 	case s.is("ships-on-body") && state == "F", s.is("ships-with-any-key") && forged && in.get("apikey") != "",
 		s.is("ships-without-key") && forged:
@@ -83,7 +74,7 @@ func (s *shop) callback(w http.ResponseWriter, r *http.Request, path string, bod
 	case s.is("ships-before-reading") && state == "F" && !forged:
 		s.take(o, "F", o.amount)
 	case s.is("takes-state-from-callback") && was == "refunded" && state == "F":
-		s.set(func() { o.state = "paid" })
+		s.mark(o, "paid")
 		ok()
 		return
 	case s.is("done-before-work"):
@@ -91,9 +82,6 @@ func (s *shop) callback(w http.ResponseWriter, r *http.Request, path string, bod
 		if s.pauseOr(r.Context(), 200*time.Millisecond) {
 			return
 		}
-	case s.is("does-not-read"):
-		ok()
-		return
 	}
 	var out outcome
 	if s.is("takes-order-from-path") {
@@ -144,14 +132,11 @@ func (s *shop) refund(o *sale) {
 		out := s.call("cancel", o, extra)
 		switch {
 		case out.code == "0000":
-			s.set(func() { o.state = "refunded" })
+			s.mark(o, "refunded")
 			if s.is("cancels-thrice") {
 				s.call("cancel", o, extra)
 				s.call("cancel", o, extra)
 			}
-			return
-		case out.code == "PAYMENT_002" && s.is("declined-is-refunded"):
-			s.set(func() { o.state = "refunded" })
 			return
 		case out.code == "PAYMENT_002" && s.is("repeats-declined"):
 			for range 9 {
@@ -159,28 +144,21 @@ func (s *shop) refund(o *sale) {
 				s.call("cancel", o, extra)
 			}
 			return
-		case out.code == "" && s.is("lost-cancel-failed"):
-			return
-		case out.code == "" && s.is("lost-cancel-done"):
-			s.set(func() { o.state = "refunded" })
+		case out.code == "" && s.is("lost-cancel-done"), out.code == "PAYMENT_002" && s.is("declined-is-refunded"):
+			s.mark(o, "refunded")
 			return
 		case out.code == "" && s.is("lost-cancel-done-whatever-it-reads"):
 			s.refresh(o)
-			s.set(func() { o.state = "refunded" })
+			s.mark(o, "refunded")
 			return
-		case out.code == "BILL_002" && s.is("refused-cancel-failed"):
-			return
-		}
-		if out.code == "VALIDATION_002" && !s.is("hashes-cancel-with-phone") {
+		case out.code == "BILL_002" && s.is("refused-cancel-failed"), out.code == "" && s.is("lost-cancel-failed"),
+			out.code == "VALIDATION_002" && !s.is("hashes-cancel-with-phone"):
 			return
 		}
 		if s.refresh(o); n == 2 {
 			return
 		}
-		s.mu.Lock()
-		paid := o.state == "paid"
-		s.mu.Unlock()
-		if !paid || s.is("hashes-cancel-with-phone") && n == 1 {
+		if s.state(o) != "paid" || s.is("hashes-cancel-with-phone") && n == 1 {
 			return
 		}
 		s.pause(s.retry)
@@ -200,24 +178,16 @@ func (s *shop) withdraw(o *sale) {
 	for range 3 {
 		out := s.call("destroy", o, extra)
 		switch {
-		case out.code == "0000":
-			s.set(func() { o.state = "withdrawn" })
-			return
-		case out.code == "BILL_002" && s.is("refused-destroy-is-done"):
-			s.set(func() { o.state = "withdrawn" })
+		case out.code == "0000", out.code == "BILL_002" && s.is("refused-destroy-is-done"):
+			s.mark(o, "withdrawn")
 			return
 		case out.code == "BILL_002" && s.is("reissues-after-refused-destroy"):
-			s.set(func() { s.newBill(o) })
-			s.create(o, 0)
+			s.reissue(o)
 			return
 		case out.code == "" && s.is("lost-destroy-failed"):
 			return
 		}
-		s.refresh(o)
-		s.mu.Lock()
-		open := o.state == "waiting"
-		s.mu.Unlock()
-		if !open {
+		if s.refresh(o); s.state(o) != "waiting" {
 			return
 		}
 		s.pause(s.retry)
@@ -231,12 +201,8 @@ func (s *shop) resend(o *sale) {
 	case out.code == "" && s.is("repeats-lost-resend"), s.is("resends-twice"):
 		s.pause(s.retry)
 		s.call("resend", o, nil)
-	case out.code == "BILL_006" && s.is("reissues-after-refused-resend"):
-		s.set(func() { s.newBill(o) })
-		s.create(o, 0)
-	case s.is("reissues-instead-of-resend"):
-		s.set(func() { s.newBill(o) })
-		s.create(o, 0)
+	case out.code == "BILL_006" && s.is("reissues-after-refused-resend"), s.is("reissues-instead-of-resend"):
+		s.reissue(o)
 	case out.code == "BILL_006":
 		s.refresh(o)
 	}
