@@ -42,20 +42,20 @@ func (r *rig) visitor(token string) visitor {
 
 func (v visitor) get(path string) (status int, body string) {
 	v.r.t.Helper()
-	res, err := v.Get(v.r.control + path)
-	must(v.r.t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	must(v.r.t, err)
-	return res.StatusCode, string(text)
+	res, body := v.send(http.MethodGet, path, "")
+	return res.StatusCode, body
 }
 
 // post sends a form with headers, given as name and value.
 func (v visitor) post(path, form string, headers ...string) (res *http.Response, body string) {
 	v.r.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, v.r.control+path, strings.NewReader(form))
+	return v.send(http.MethodPost, path, form, append(headers, "Content-Type", "application/x-www-form-urlencoded")...)
+}
+
+func (v visitor) send(method, path, form string, headers ...string) (res *http.Response, body string) {
+	v.r.t.Helper()
+	req, err := http.NewRequest(method, v.r.control+path, strings.NewReader(form))
 	must(v.r.t, err)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
@@ -118,26 +118,23 @@ func TestAPartnerSeesOnlyItself(t *testing.T) {
 	ofHana := []string{hanaKey, hanaToken, "Hana", "OF-HANA", "Slow reply"}
 	ofDemo := []string{demoKey, "UNPAID", "REFUSES", "LOST", "no-such-key", "Callback twice", "no URL bills"}
 	ofNobody := []string{duriKey, duriToken, "Duri", hanaToken}
-	pages := r.visitor(hanaToken).crawl()
-	for _, text := range append(ofDemo, ofNobody...) {
-		lacks(t, withoutScenarios(pages), text, "the pages of Hana")
-	}
-	for _, text := range []string{hanaKey, "OF-HANA", "HanaCustomer"} {
-		has(t, pages, text, "the pages of Hana")
-	}
-	pages = r.visitor("").crawl()
-	for _, text := range append(ofHana, ofNobody...) {
-		lacks(t, withoutScenarios(pages), text, "the pages of the demo")
-	}
-	for _, text := range []string{demoKey, "UNPAID", "no URL bills"} {
-		has(t, pages, text, "the pages of the demo")
+	for token, texts := range map[string]struct{ shown, hidden []string }{
+		hanaToken: {[]string{hanaKey, "OF-HANA", "HanaCustomer"}, ofDemo},
+		"":        {[]string{demoKey, "UNPAID", "no URL bills"}, ofHana},
+	} {
+		pages := r.visitor(token).crawl()
+		for _, text := range texts.shown {
+			has(t, pages, text, token)
+		}
+		pages = scenarios.ReplaceAllString(pages, "")
+		for _, text := range append(texts.hidden, ofNobody...) {
+			lacks(t, pages, text, token)
+		}
 	}
 }
 
-// withoutScenarios removes the names of all scenarios, which everybody sees.
-func withoutScenarios(pages string) string {
-	return regexp.MustCompile(`(?s)<h2 id="\w+">.*?</h2>`).ReplaceAllString(pages, "")
-}
+// scenarios are the names of all scenarios, which everybody sees.
+var scenarios = regexp.MustCompile(`(?s)<h2 id="\w+">.*?</h2>`)
 
 // A partner changes nothing that others have, and not the clock of all. Addresses of others do not exist.
 func TestAPartnerChangesOnlyItself(t *testing.T) {

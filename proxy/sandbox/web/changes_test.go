@@ -88,6 +88,9 @@ func TestScenariosAreFaults(t *testing.T) {
 			return []string{string(text) + " " + f.Delay.String()}
 		}
 	})
+	res, body := v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x")
+	equal(t, res.StatusCode, http.StatusConflict)
+	has(t, body, "bill.x", "an unknown operation")
 	t.Cleanup(func() {
 		for _, found := range regexp.MustCompile(`action="/desk/scenarios/(\w+)"`).FindAllStringSubmatch(page, -1) {
 			equal(t, tested[found[1]], true, "the scenario has a test", found[1])
@@ -132,12 +135,4 @@ func TestClockIsSet(t *testing.T) {
 	equal(t, ahead(), 26*time.Hour, "advanced")
 	v.post("/desk/clock", "advance=")
 	equal(t, ahead(), 0, "reset")
-}
-
-// An unknown operation is refused with the reason.
-func TestScenarioOfAnUnknownOperation(t *testing.T) {
-	t.Parallel()
-	res, body := start(t).visitor("").post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x")
-	equal(t, res.StatusCode, http.StatusConflict)
-	has(t, body, "bill.x")
 }
