@@ -88,16 +88,6 @@ func judge(p Plan, c Case, recs []Record) Verdict {
 	return v
 }
 
-// judgeAll returns the verdicts of all cases of a plan, in their order.
-func judgeAll(p Plan, recs []Record) (list []Verdict) {
-	for _, c := range cases {
-		if p.applies(c) {
-			list = append(list, judge(p, c, recs))
-		}
-	}
-	return list
-}
-
 // ExitCodes are the exit codes of commands by the outcome of a run; 0 for PASSED.
 var ExitCodes = map[string]int{Failed: 1, Interrupted: 2}
 

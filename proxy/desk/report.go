@@ -21,18 +21,26 @@ type shown struct {
 // elements are the elements of JUnit XML: a case without a result is an error.
 var elements = map[string]string{Failed: "failure", Unknown: "error", Skipped: "skipped"}
 
-// showAll returns verdicts with their cases.
-func showAll(verdicts []Verdict, recs []Record) (list []shown) {
-	for _, v := range verdicts {
+// A page is a result as the templates of files have it.
+type page struct {
+	Result
+	Cases  []shown
+	Counts map[string]int // of elements
+}
+
+func pageOf(res Result) page {
+	p := page{Result: res, Counts: map[string]int{}}
+	for _, v := range res.Verdicts {
 		s := shown{Case: caseOf(v.Case), Verdict: v, Element: elements[v.Result]}
 		for _, f := range v.Findings {
 			for _, n := range f.Records {
-				s.Shows = append(s.Shows, recs[n-1])
+				s.Shows = append(s.Shows, res.Records[n-1])
 			}
 		}
-		list = append(list, s)
+		p.Cases = append(p.Cases, s)
+		p.Counts[s.Element]++
 	}
-	return list
+	return p
 }
 
 //go:embed junit.xml
@@ -47,18 +55,7 @@ var junitFile = text.Must(text.New("junit").Funcs(text.FuncMap{
 }).Parse(junitText))
 
 // JUnit writes a result as JUnit XML, for CI. Each case is a test.
-func JUnit(w io.Writer, res Result) error {
-	counts := map[string]int{}
-	list := showAll(res.Verdicts, res.Records)
-	for _, s := range list {
-		counts[s.Element]++
-	}
-	return junitFile.Execute(w, struct {
-		Result
-		Cases  []shown
-		Counts map[string]int
-	}{res, list, counts})
-}
+func JUnit(w io.Writer, res Result) error { return junitFile.Execute(w, pageOf(res)) }
 
 // Why says in one line why a case did not pass.
 func (v Verdict) Why() string {
@@ -80,9 +77,4 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 var keys = regexp.MustCompile(`(?i)("api_?key"\s*:\s*")[^"]*`)
 
 // Report writes a result as one page for people.
-func Report(w io.Writer, res Result) error {
-	return reportPage.Execute(w, struct {
-		Result
-		Cases []shown
-	}{res, showAll(res.Verdicts, res.Records)})
-}
+func Report(w io.Writer, res Result) error { return reportPage.Execute(w, pageOf(res)) }

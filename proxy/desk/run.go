@@ -84,24 +84,24 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 	defer func() { _ = r.service.Close() }()
 	c.Mount(r.service)
-	for _, one := range cases {
-		if r.Plan.applies(one) && ctx.Err() == nil {
-			r.run(ctx, one)
+	chosen := slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !r.Plan.applies(c) })
+	for _, one := range chosen {
+		if ctx.Err() != nil {
+			break
+		}
+		if r.Plan.lacks(one.Needs) == "" { // else it is skipped
+			r.drive(ctx, &attempt{Case: one, orders: map[string]*order{}})
+		}
+		if r.Progress != nil {
+			r.Progress(one, judge(r.Plan, one, r.records()))
 		}
 	}
 	r.posts.Wait()
-	recs := r.records()
-	return Result{r.Plan, judgeAll(r.Plan, recs), recs}, ctx.Err()
-}
-
-// run runs a case, unless it is skipped.
-func (r *runner) run(ctx context.Context, c Case) {
-	if r.Plan.lacks(c.Needs) == "" {
-		r.drive(ctx, &attempt{Case: c, orders: map[string]*order{}})
+	res := Result{Plan: r.Plan, Records: r.records()}
+	for _, one := range chosen { // again: a call can count for a case that has ended
+		res.Verdicts = append(res.Verdicts, judge(r.Plan, one, res.Records))
 	}
-	if r.Progress != nil {
-		r.Progress(c, judge(r.Plan, c, r.records()))
-	}
+	return res, ctx.Err()
 }
 
 // drive makes the steps of a case, and records how it ended.

@@ -54,39 +54,41 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
-	c := Config{Hook: in.Hook, Transport: r.Transport}
+	plan := Plan{}
 	if err == nil {
-		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
+		plan, err = ParsePlan(in.Plan) // JSON is YAML
 	}
 	if err == nil {
-		err = c.Plan.Choose(in.Case)
+		err = plan.Choose(in.Case)
 	}
 	if err != nil {
 		sandbox.Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	name := partner.Of(cmp.Or(owner, c.Plan.Key)).Short()
+	name := partner.Of(cmp.Or(owner, plan.Key)).Short()
 	if _, runs := r.running.LoadOrStore(name, http.NotFoundHandler()); runs {
 		sandbox.Refuse(w, http.StatusConflict, "a run of this partner has not ended")
 		return
 	}
 	defer r.running.Delete(name)
-	c.BaseURL = r.Base + "/r/" + name
-	c.Mount = func(h http.Handler) { r.running.Store(name, h) }
 	w.Header().Set("Content-Type", "application/jsonl")
 	say := func(line any) {
 		_ = json.NewEncoder(w).Encode(line) // an error means that the caller has disconnected, which ends the run
 		_ = http.NewResponseController(w).Flush()
 	}
-	say(map[string]string{"base_url": c.BaseURL})
-	c.Progress = func(one Case, v Verdict) {
-		say(struct {
-			Title string `json:"title"`
-			Verdict
-			Why string `json:"why,omitempty"`
-		}{one.Title, v, v.Why()})
-	}
-	res, err := Run(req.Context(), c)
+	base := r.Base + "/r/" + name
+	say(map[string]string{"base_url": base})
+	res, err := Run(req.Context(), Config{
+		Plan: plan, Hook: in.Hook, Transport: r.Transport, BaseURL: base,
+		Mount: func(h http.Handler) { r.running.Store(name, h) },
+		Progress: func(one Case, v Verdict) {
+			say(struct {
+				Title string `json:"title"`
+				Verdict
+				Why string `json:"why,omitempty"`
+			}{one.Title, v, v.Why()})
+		},
+	})
 	if err != nil {
 		say(map[string]string{"error": err.Error()})
 		return
