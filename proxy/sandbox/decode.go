@@ -27,7 +27,7 @@ type operation struct {
 	run              func(*call) error // after check
 	request          string            // the fields beside apiKey; those after bill may be inside it
 	reply            string            // the fields of a success; an unpaid bill lacks some
-	legacyReply      string            // with those of the envelope, which a read does not have in the document's example
+	legacyReply      string            // with those of the envelope, which a read of the document's example lacks
 }
 
 const (

@@ -8,24 +8,15 @@ import (
 	"time"
 )
 
-// The legacy words of payment methods, as public integrations use them.
-const (
-	methodCardVAN     = "CARD_VAN"
-	methodKeyIn       = "KEYIN"
-	methodOfflineCard = "OFFLINE_CARD"
-)
-
-// methods are the payment methods. The place of one is its number in v2.
-var methods = []string{"SIMPLE_PAY", methodCardVAN, methodKeyIn, methodOfflineCard, "OFFLINE_CASH"}
+// methods are the legacy words of the payment methods, as public integrations use them. The place of one is its number
+// in v2. Those from 1 to 3 are cards.
+var methods = []string{"SIMPLE_PAY", "CARD_VAN", "KEYIN", "OFFLINE_CARD", "OFFLINE_CASH"}
 
 // The classes of a cash receipt in legacy ("Approval and payment data").
 const (
 	cashPersonal = "0"
 	cashBusiness = "1"
 )
-
-// selfIssueNumber is the request number of a cash receipt that the merchant issues by itself.
-const selfIssueNumber = "0100001234"
 
 // Errors of payments, for which the interface has no codes.
 var (
@@ -157,7 +148,7 @@ func expired(expireDt string, now time.Time) bool {
 // approve creates the approval of a payment ("Approval and payment data"), with invented names and numbers in realistic
 // formats.
 func approve(t *tables, p Payment) (*Approval, error) {
-	p.Method = cmp.Or(p.Method, methodCardVAN)
+	p.Method = cmp.Or(p.Method, methods[1])
 	card := isCard(p.Method)
 	receipt, known := receipts[p.CashReceipt]
 	switch {
@@ -192,16 +183,14 @@ func approve(t *tables, p Payment) (*Approval, error) {
 	return a, nil
 }
 
-// receipts are the kinds of cash receipts.
+// receipts are the kinds of cash receipts. The number of one that the merchant issues by itself is designated.
 var receipts = map[string]Receipt{
 	"": {}, "personal": {CashClass: cashPersonal}, "business": {CashClass: cashBusiness},
-	"self": {CashClass: cashPersonal, CashRequest: selfIssueNumber},
+	"self": {CashClass: cashPersonal, CashRequest: "0100001234"},
 }
 
 // isCard reports whether a method has installments. The others have cash receipts.
-func isCard(method string) bool {
-	return method == methodCardVAN || method == methodKeyIn || method == methodOfflineCard
-}
+func isCard(method string) bool { return slices.Contains(methods[1:4], method) }
 
 // approvalNumber returns a unique number of eight digits.
 func approvalNumber(n int) string { return fmt.Sprintf("%08d", 30000000+n) }

@@ -25,7 +25,9 @@ type listPage[T any] struct {
 
 // list shows those of a list that the visitor sees and that the query asks for, the newest first. facts returns the
 // partner's key and what a query can ask for.
-func list[T any](d *desk, w http.ResponseWriter, r *http.Request, page string, all []T, facts func(T) map[string]string) {
+func list[T any](
+	d *desk, w http.ResponseWriter, r *http.Request, page string, all []T, facts func(T) map[string]string,
+) {
 	p := listPage[T]{scope: scopeOf(r), Filter: r.URL.Query(), Operations: sandbox.Operations()}
 	p.Rows = newest(all, func(one T) bool {
 		is := facts(one)
