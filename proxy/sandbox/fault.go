@@ -87,7 +87,6 @@ func (f *Fault) owner() *string { return &f.Partner }
 
 // takeFault removes and returns the next fault for a call or callback. The zero Fault changes nothing.
 func (t *tables) takeFault(operation, partner, bill string) Fault {
-	t.endFaults()
 	i := slices.IndexFunc(t.faults, func(f Fault) bool {
 		return (f.Operation == operation || f.Operation == "" && !slices.Contains(notCalls, operation)) &&
 			cmp.Or(f.Partner, partner) == partner && cmp.Or(f.Bill, bill) == bill
@@ -102,17 +101,9 @@ func (t *tables) takeFault(operation, partner, bill string) Fault {
 	return f
 }
 
-// endFaults removes the faults whose time is over.
-func (t *tables) endFaults() {
-	t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return !f.Until.IsZero() && !t.now.Before(f.Until) })
-}
-
 // Faults returns the faults that wait, in order.
 func (s *Service) Faults() (list []Fault) {
-	s.view(func(t *tables) {
-		t.endFaults()
-		list = slices.Clone(t.faults)
-	})
+	s.view(func(t *tables) { list = slices.Clone(t.faults) })
 	return list
 }
 

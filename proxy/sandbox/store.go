@@ -172,12 +172,13 @@ type store struct {
 	t    tables
 }
 
-// update runs f as a transaction. If f or writing the data file fails, nothing changes.
+// update runs f as a transaction, after it has removed the faults whose time is over. If f or writing the data file fails, nothing changes.
 func (st *store) update(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	t := &st.t
 	t.now = st.opt.Clock().Add(t.serviceState().Ahead).In(seoul)
+	t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return !f.Until.IsZero() && !t.now.Before(f.Until) })
 	defer t.end(false)
 	if err := f(t); err != nil {
 		return err
