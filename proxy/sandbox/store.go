@@ -172,7 +172,8 @@ type store struct {
 	t    tables
 }
 
-// update runs f as a transaction, after it has removed the faults whose time is over. If f or writing the data file fails, nothing changes.
+// update runs f as a transaction, after it has removed the faults whose time is over. If f or writing the data file
+// fails, nothing changes.
 func (st *store) update(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
