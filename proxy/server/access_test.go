@@ -183,7 +183,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, "token: nameless, "+readAndOperate)
-	c := *d.config
+	c := *d.current.Load()
 	var refused error
 	d.load = func() (*config.Config, error) { return &c, refused }
 	for _, token := range []string{"wrong", "of-wall", "nameless"} {
@@ -255,8 +255,9 @@ func TestIdentityOfACaller(t *testing.T) {
 func TestTokensOfAReload(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, readAndOperate)
+	first := d.current.Load()
 	use := func(tokens ...config.AdminToken) {
-		c := *d.config
+		c := *first
 		c.Admin.Tokens = tokens
 		d.apply(&c)
 	}
@@ -274,7 +275,7 @@ func TestTokensOfAReload(t *testing.T) {
 	use()
 	want("", "/rollout/resume?by=kim", 200)
 
-	c := *d.config
+	c := *d.current.Load()
 	c.Admin.Tokens = nil
 	if err := d.checkTokens(&c); err != nil {
 		t.Errorf("no token on loopback: %v", err)
@@ -285,11 +286,11 @@ func TestTokensOfAReload(t *testing.T) {
 		t.Errorf("a reload without a token on an open address: %v", err)
 	}
 	d.adminListener = served
-	open := &Server{adminListener: listenAnywhere(t)}
+	open := &Server{adminSide: adminSide{adminListener: listenAnywhere(t)}}
 	if err := open.checkTokens(&c); err == nil || !strings.Contains(fmt.Sprint(err), "set admin.token or admin.tokens in the config") {
 		t.Errorf("no token on an open address: %v", err)
 	}
-	if err := open.checkTokens(d.config); err == nil || !strings.HasPrefix(err.Error(), "admin.tokens[0].token has fewer than 16 characters") {
+	if err := open.checkTokens(first); err == nil || !strings.HasPrefix(err.Error(), "admin.tokens[0].token has fewer than 16 characters") {
 		t.Errorf("short tokens on an open address: %v", err)
 	}
 	c.Admin.Tokens = []config.AdminToken{{Name: "anna", Token: config.NewSecret("0123456789abcdef"), May: config.Operate}}

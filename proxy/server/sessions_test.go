@@ -130,9 +130,10 @@ func TestTokenRemovedDuringSignIn(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, readAndOperate)
 	before := d.tokens.current.Load()
-	d.tokens.current.Store(&tokenList{tokens: before.tokens[1:]})
-	id := d.tokens.sessions.Begin(httptest.NewRequest("POST", "/sign-in", nil), before.tokens[0].hash)
-	if w := httptest.NewRecorder(); d.tokens.beginSession(w, httptest.NewRequest("POST", "/sign-in", nil), before.tokens[0].hash) != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
+	fewer := (*before)[1:]
+	d.tokens.current.Store(&fewer)
+	id := d.tokens.sessions.Begin(httptest.NewRequest("POST", "/sign-in", nil), (*before)[0].hash)
+	if w := httptest.NewRecorder(); d.tokens.beginSession(w, httptest.NewRequest("POST", "/sign-in", nil), (*before)[0].hash) != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
 		t.Errorf("a session for a token that is gone: %v", w.Header())
 	}
 	d.tokens.current.Store(before)
