@@ -117,15 +117,12 @@ func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
 	}
-	for _, field := range n.Report.Dropped {
-		m.fields.WithLabelValues(upstream, "dropped", translate.PathInTable(field)).Inc()
+	for what, fields := range map[string][]string{"dropped": n.Report.Dropped, "mismatched": n.Report.Mismatched} {
+		for _, field := range fields {
+			m.fields.WithLabelValues(upstream, what, translate.PathInTable(field)).Inc()
+		}
 	}
-	if n.Report.Unknown > 0 {
-		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
-	}
-	for _, field := range n.Report.Mismatched {
-		m.fields.WithLabelValues(upstream, "mismatched", translate.PathInTable(field)).Inc()
-	}
+	m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
 }
 
 // Describe implements prometheus.Collector.

@@ -26,7 +26,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,10 +70,7 @@ type Relay struct {
 	contradicted func(ledger.Bill, []ledger.Contradiction) // see Options
 
 	claimWithin time.Duration // the constant, except in tests
-
-	mu       sync.Mutex
-	underWay int            // attempts
-	busy     map[string]int // attempts by host, and by partner
+	attempts    attempts
 }
 
 // settings are those of one config. They are immutable; a reload replaces them.
@@ -97,7 +93,8 @@ func New(c *config.Config, o Options) *Relay {
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, contradicted: o.Contradicted, shows: o.Shows, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
-		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
+		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4),
+		attempts:    attempts{of: map[string]int{}},
 		claimWithin: claimWithin,
 	}
 	r.metrics = newMetrics(o.Registerer, r)
