@@ -26,7 +26,7 @@ type Admin struct {
 type AdminToken struct {
 	Name  string     `yaml:"name" config:"required"` // in the audit log; "" for admin.token alone
 	Token Secret     `yaml:"token" config:"required"`
-	May   Permission `yaml:"may" config:"required" words:"read operate" such:": read or operate"`
+	May   Permission `yaml:"may" config:"required" words:"read operate" missing:": read or operate"`
 }
 
 // A Permission says what the owner of a token may do.

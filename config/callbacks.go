@@ -20,7 +20,7 @@ import (
 // Callbacks says how callbacks of upstreams are delivered to partners (INTERFACE.md, Events).
 type Callbacks struct {
 	// the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"`
+	PublicURL Address `yaml:"public_url" config:"required" missing:": the address of this gateway for upstreams, such as https://bridge.example.com"`
 	// a separate listener for callbacks; "" for none
 	Listen string `yaml:"listen" config:"restart"`
 
@@ -30,11 +30,7 @@ type Callbacks struct {
 	Timeout Duration `yaml:"timeout" range:",45s" default:"15s"`
 	// the time before each attempt, since the attempt before it; its length is the number of attempts
 	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"`
-	// the fraction by which a time of Schedule is randomly shortened
-	// or extended: attempts that failed together come apart
-	Jitter  float64 `yaml:"-" constant:"0.1"`
-	AtOnce  int     `yaml:"-" constant:"256"` // the maximum number of concurrent attempts
-	PerHost int     `yaml:"-" constant:"4"`   // of these, the maximum for one host: a slow receiver holds few
+	Attempts `yaml:"-" constant:"{}"`
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
@@ -54,6 +50,14 @@ type Callbacks struct {
 	KeepBodies time.Duration `yaml:"-" constant:"168h"`
 
 	Reconcile *Reconcile `yaml:"reconcile"` // nil: bills are not read
+}
+
+// Attempts are how callbacks are delivered.
+type Attempts struct {
+	// the fraction by which a time of Schedule is randomly shortened or extended: attempts that failed together come apart
+	Jitter  float64 `yaml:"-" constant:"0.1"`
+	AtOnce  int     `yaml:"-" constant:"256"` // the maximum number of concurrent attempts
+	PerHost int     `yaml:"-" constant:"4"`   // of these, the maximum for one host: a slow receiver holds few
 }
 
 // Reconcile says how the gateway reads bills whose callbacks may be lost.

@@ -50,7 +50,7 @@ func TestCallbackKeys(t *testing.T) {
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
-		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, Jitter: 0.1, AtOnce: 256, PerHost: 4, HTTPSOnly: true, Ports: []int{},
+		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, Attempts: config.Attempts{Jitter: 0.1, AtOnce: 256, PerHost: 4}, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
 		Window: 25 * time.Hour, Retention: 9600 * time.Hour, KeepBodies: 168 * time.Hour, RequireKey: true,
 	}

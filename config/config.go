@@ -34,7 +34,7 @@ type Config struct {
 	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin     Admin    `yaml:"admin"`
 
-	Upstreams Upstreams `yaml:"upstreams" config:"required" such:", such as {new: {form: v2, url: https://billing.example.com}}"`
+	Upstreams Upstreams `yaml:"upstreams" config:"required" missing:", such as {new: {form: v2, url: https://billing.example.com}}"`
 	Route     Route     `yaml:"route"`
 
 	Limits   Limits   `yaml:"limits"`
@@ -74,7 +74,7 @@ type Upstream struct {
 	Name string         `yaml:"-" name:"NAME"`
 	Form translate.Form `yaml:"form" config:"required"`
 	// the base URL; its path is a prefix
-	Address Address `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"`
+	Address Address `yaml:"url" config:"required" missing:", such as https://billing.example.com/partner"`
 	// of one call, from getting a connection to the last byte of the reply
 	Timeout Duration `yaml:"timeout" default:"40s"`
 	// the maximum number; further calls wait for one

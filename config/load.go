@@ -20,7 +20,7 @@ import (
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text
 //	constant the value of a field that no file can set; tests change it afterwards
-//	such     an example, for the error if the key is missing
+//	missing  the end of the error if the key is missing, such as an example
 //
 // A list whose entries have a field with the tag name is written as a mapping, with the values of this field as keys.
 func keys(section reflect.Type) (fields []reflect.StructField) {
@@ -122,7 +122,7 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, section string) {
 		}
 		empty := field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
 		if empty && isTagged(f.Tag, "required") && len(s.problems) == before && !misspelled {
-			s.add(key, "is needed"+f.Tag.Get("such"))
+			s.add(key, "is needed"+f.Tag.Get("missing"))
 		}
 	}
 }

@@ -15,7 +15,7 @@ const NotifyUpstream = "notify"
 // A Destination gets events of the gateway.
 type Destination struct {
 	// that of a chat is a secret
-	URL Secret `yaml:"url" config:"required" such:", such as https://ops.example.com/billbridge"`
+	URL Secret `yaml:"url" config:"required" missing:", such as https://ops.example.com/billbridge"`
 	// if there is none, all
 	Events []string `yaml:"events" words:"stage wave verdict doubled unknown dead missing failover certificate kill_switch"`
 	Secret Secret   `yaml:"secret"` // by which the receiver of a webhook verifies the sender

@@ -5,9 +5,9 @@ import "time"
 // Rollout says how partners move from the old backend to the new one.
 type Rollout struct {
 	// the upstream that is the old backend
-	Old string `yaml:"old" config:"required" such:": the upstream that partners move from"`
+	Old string `yaml:"old" config:"required" missing:": the upstream that partners move from"`
 	// the upstream that is the new backend
-	New string `yaml:"new" config:"required" such:": the upstream that partners move to"`
+	New string `yaml:"new" config:"required" missing:": the upstream that partners move to"`
 	// whether both backends see the same bills
 	Bills Bills `yaml:"bills" config:"restart" words:"separate shared" default:"separate"`
 

@@ -175,8 +175,7 @@ func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)
 }
 
-// attempt tries to deliver a callback once and records the result. It is not cancelled when the process is told to
-// stop.
+// attempt tries to deliver a callback once and records the result. It is not cancelled when the process stops.
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()

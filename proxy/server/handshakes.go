@@ -33,7 +33,7 @@ var handshakeReasons = map[string]string{
 	"":                         "other",   // for example the client has closed the connection
 }
 
-// serverErrors counts and logs the TLS handshakes that failed, and what net/http tells only its ErrorLog. Safe for
+// serverErrors counts and logs the TLS handshakes that failed, and what net/http writes only to its ErrorLog. Safe for
 // concurrent use.
 type serverErrors struct {
 	log        *slog.Logger

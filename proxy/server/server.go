@@ -88,7 +88,7 @@ type reloads struct {
 type endpoint struct {
 	listener net.Listener
 	server   *http.Server
-	conns    newConns
+	conns    unusedConns
 }
 
 // Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a

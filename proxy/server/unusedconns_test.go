@@ -18,7 +18,7 @@ func TestDrainDoesNotWaitForConnectionsThatNetHTTPAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var conns newConns
+	var conns unusedConns
 	s := http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
 	conns.track(&s)
 	go func() { _ = s.Serve(l) }()
