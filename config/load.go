@@ -196,12 +196,7 @@ func parseLiteral(text string) *yaml.Node {
 // outOfRange says which range a value must be in, or returns "" if it is there or has no range.
 func outOfRange(v reflect.Value, tag reflect.StructTag) string {
 	least, most, _ := strings.Cut(tag.Get("range"), ",")
-	number := func(v reflect.Value) float64 {
-		if v.CanFloat() {
-			return v.Float()
-		}
-		return float64(v.Int())
-	}
+	number := func(v reflect.Value) float64 { return v.Convert(reflect.TypeFor[float64]()).Float() }
 	bound := func(text string) float64 {
 		b := reflect.New(v.Type()).Elem()
 		(&source{}).load(parseLiteral(text), b, "", "")

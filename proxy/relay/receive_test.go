@@ -46,8 +46,7 @@ v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
 		unrelated := !strings.Contains(strings.ToLower(body), "bill") // it names no bill
 		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
-			clock := newClock()
-			s := newTestRelay(t, setup{form: from, now: clock.now})
+			s, clock := clocked(t, setup{form: from})
 			a := asked(to, "https://Partner.example.com:8443/paid?x=1")
 			a.Bill, a.OfBill = "", false // any bill of the partner
 			path := s.bind(a)
@@ -80,7 +79,7 @@ v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
 func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{})
-	s.accept(s.bind(registration("v2", "s", "https://partner.example.com/")), `{"apikey":"demo-key","member_id":"m","status":"PAUSED"}`)
+	s.accept(s.registered("s"), `{"apikey":"demo-key","member_id":"m","status":"PAUSED"}`)
 	if c, want := s.only(), `{"apiKey":"demo-key","member_id":"m","status":"PAUSED"}`; string(c.Body) != want {
 		t.Errorf("got %s, want %s", c.Body, want)
 	}
@@ -97,7 +96,7 @@ func TestUnrecognisedJSONPasses(t *testing.T) {
 		for _, form := range forms {
 			for _, label := range []string{"", "application/json", "Text/Plain; charset=EUC-KR", formMedia} {
 				s := newTestRelay(t, setup{form: "legacy"})
-				path := s.bind(asked(form, "https://partner.example.com/"))
+				path := s.path(form)
 				if w := s.post(path, body, "Content-Type", label); w.Code != 200 || w.Body.String() != documented["legacy"] {
 					t.Errorf("%s: %d %s", name, w.Code, w.Body)
 				}
@@ -131,7 +130,7 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			s := newTestRelay(t, setup{form: "legacy"})
-			w := s.post(s.bind(asked("v2", "https://partner.example.com/")), body, "Content-Type", label)
+			w := s.post(s.path("v2"), body, "Content-Type", label)
 			s.holds(w, "legacy", http.StatusUnsupportedMediaType, "up", "type")
 		}
 	}
@@ -143,17 +142,17 @@ func TestFormCallbacks(t *testing.T) {
 	for _, body := range []string{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", "billId=another&x=1&x=2&x=%ff", "apikey=%zz"} {
 		for _, form := range forms {
 			s := newTestRelay(t, setup{form: "legacy"})
-			s.accept(s.bind(asked(form, "https://partner.example.com/")), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
+			s.accept(s.path(form), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
 			if got := s.only(); string(got.Body) != body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
 				t.Errorf("%s: %+v %q", body, got, got.Body)
 			}
 			s.counts("billbridge_callbacks_passed_total", `{as="unrecognised",upstream="up"} 1`)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			s.carry(func(r *http.Request) (*http.Response, error) {
 				if sent, err := io.ReadAll(r.Body); string(sent) != body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
 					t.Errorf("%s is delivered as %s, %v, %v", body, sent, r.Header, err)
 				}
 				return reply(200, ""), nil
-			}))
+			})
 			s.round()
 		}
 	}
@@ -169,17 +168,17 @@ func TestCallbacksWithoutAKey(t *testing.T) {
 		{"billId=" + bill, formMedia},
 	} {
 		s := newTestRelay(t, setup{})
-		path := s.bind(asked("legacy", "https://partner.example.com/"))
+		path := s.path("legacy")
 		s.accept(path, c.body, "Content-Type", c.label)
 		s.accept(path, c.body, "Content-Type", c.label) // again is not twice
 		s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
 
 		s = newTestRelay(t, setup{callbacks: ", require_key: true"})
-		w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), c.body, "Content-Type", c.label)
+		w := s.post(s.path("legacy"), c.body, "Content-Type", c.label)
 		s.holds(w, "v2", http.StatusForbidden, "up", "no_key")
 	}
 	s := newTestRelay(t, setup{callbacks: ", require_key: true"})
-	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	path := s.path("legacy")
 	s.accept(path, inV2)
 	s.counts("billbridge_callbacks_refused_total")
 }
@@ -226,11 +225,10 @@ func FuzzR22_ContentType(f *testing.F) {
 // An upstream that missed our answer sends again; the partner gets the callback once.
 func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "legacy", now: clock.now})
+	s, clock := clocked(t, setup{form: "legacy"})
 	attempts := 0
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil }))
-	path, other := s.bind(asked("v2", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	s.carry(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil })
+	path, other := s.path("v2"), s.path("v2")
 	again := func(path, body string, stored, repeated int) {
 		t.Helper()
 		w := s.post(path, body)

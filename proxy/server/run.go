@@ -110,15 +110,13 @@ func (s *Server) delayDrain(c config.Drain) error {
 	}
 	s.log.Info("not ready, serving until the drain begins", "delay", c.Delay.String())
 	over := time.After(time.Duration(c.Delay))
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for !mayEnd() {
+	for poll := time.Tick(5 * time.Millisecond); !mayEnd(); {
 		select {
 		case <-over:
 			return nil
 		case err := <-s.serveErrors:
 			return err
-		case <-poll.C:
+		case <-poll:
 		}
 	}
 	return nil

@@ -49,13 +49,11 @@ func (c *storeClock) run(ctx context.Context) {
 
 // every calls do at the end of each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
+	for tick := time.Tick(interval); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-tick:
 			do()
 		}
 	}

@@ -88,11 +88,10 @@ func (n *unusedConns) count() int {
 func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, admission.PartialRequestTimeout)
 	defer cancel()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for slices.ContainsFunc(s.endpoints, func(e *endpoint) bool { return e.conns.count() > 0 }) {
+	unused := func(e *endpoint) bool { return e.conns.count() > 0 }
+	for poll := time.Tick(5 * time.Millisecond); slices.ContainsFunc(s.endpoints, unused); {
 		select {
-		case <-poll.C:
+		case <-poll:
 		case <-ctx.Done():
 			return
 		}
