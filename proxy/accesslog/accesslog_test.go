@@ -18,6 +18,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
@@ -221,9 +222,7 @@ func TestRequestsWaitTwoSecondsForABlockedLog(t *testing.T) {
 			want = append(want, fmt.Sprintf("%03d", i))
 		}
 		want = append(want, "unknown", "error", "lines of the log were lost because it could not be written")
-		if got := lost(l); got != float64(300-held+1) {
-			t.Errorf("%v lines were counted as lost, want %d", got, 300-held+1)
-		}
+		proxytest.Equal(t, lost(l), float64(300-held+1))
 		close(out.blocked)
 		synctest.Wait()
 		check(t, "the log", ids(t, out.String()), want...)
@@ -245,12 +244,8 @@ func TestAShortWriteIsContinued(t *testing.T) {
 	request(l, slog.LevelInfo, "2")
 	h.Close()
 	check(t, "the log", ids(t, out.String()), "1", "2")
-	if got := out.count(); got != 4 {
-		t.Errorf("%d writes", got)
-	}
-	if got := lost(l); got != 0 {
-		t.Errorf("%v lines were counted as lost", got)
-	}
+	proxytest.Equal(t, out.count(), 4)
+	proxytest.Equal(t, lost(l), 0)
 }
 
 func lost(l *slog.Logger) float64 {
@@ -278,13 +273,9 @@ func TestLostLinesAreCountedAndReported(t *testing.T) {
 	l, _ := open(out, settings)
 	request(l, slog.LevelInfo, "1")
 	l.Warn("two")
-	if got := lost(l); got != 2 {
-		t.Errorf("%v lines were counted as lost, want 2", got)
-	}
+	proxytest.Equal(t, lost(l), 2)
 	l.Warn("three")
-	if got := lost(l); got != 3 {
-		t.Errorf("%v lines were counted as lost, want 3", got)
-	}
+	proxytest.Equal(t, lost(l), 3)
 	l.Warn("four")
 	l.Warn("five")
 	cut, rest, _ := strings.Cut(out.String(), "\n")
@@ -295,9 +286,7 @@ func TestLostLinesAreCountedAndReported(t *testing.T) {
 	if !strings.Contains(rest, `"level":"WARN"`) || !strings.Contains(rest, `"count":3,"error":"no space left on device"`) {
 		t.Error(rest)
 	}
-	if got := lost(l); got != 3 {
-		t.Errorf("%v lines were counted as lost in the end, want 3", got)
-	}
+	proxytest.Equal(t, lost(l), 3)
 }
 
 // Of a write that fails in part, only the lines that are not in the log count as lost.
@@ -308,9 +297,7 @@ func TestLinesBeforeAFailureAreNotLost(t *testing.T) {
 	request(l, slog.LevelInfo, "1")
 	request(l, slog.LevelInfo, "2")
 	l.Warn("three")
-	if got := lost(l); got != 2 {
-		t.Errorf("%v lines were counted as lost, want 2: %q", got, out)
-	}
+	proxytest.Equal(t, lost(l), 2, out)
 	l.Warn("four")
 	lines := strings.SplitAfter(out.String(), "\n")
 	check(t, "the log", ids(t, lines[0]+strings.Join(lines[2:], "")), "1", "lines of the log were lost because it could not be written", "four")
@@ -330,9 +317,7 @@ func TestAllWaitingRequestsContinue(t *testing.T) {
 		close(out.blocked)
 		waiting.Wait()
 		check(t, "the log", ids(t, out.String()), "0", "1", "2", "3", "4")
-		if got := out.count(); got != 2 {
-			t.Errorf("%d writes, want 2: the lines that wait are written together", got)
-		}
+		proxytest.Equal(t, out.count(), 2)
 	})
 }
 
