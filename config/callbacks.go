@@ -54,7 +54,8 @@ type Callbacks struct {
 
 // Attempts are how callbacks are delivered.
 type Attempts struct {
-	// the fraction by which a time of Schedule is randomly shortened or extended: attempts that failed together come apart
+	// the fraction by which a time of Schedule is randomly shortened or extended: attempts that failed together come
+	// apart
 	Jitter  float64 `yaml:"-" constant:"0.1"`
 	AtOnce  int     `yaml:"-" constant:"256"` // the maximum number of concurrent attempts
 	PerHost int     `yaml:"-" constant:"4"`   // of these, the maximum for one host: a slow receiver holds few
@@ -65,8 +66,8 @@ type Reconcile struct {
 	// how long a callback can come after the state of its bill has moved: two reads this far apart show that it is
 	// missing
 	After time.Duration `yaml:"-" constant:"30m"`
-	// how long a bill is not read after a read or a callback, since reads are load for the backend; for an older bill, a
-	// quarter of its age
+	// how long a bill is not read after a read or a callback, since reads are load for the backend; for an older bill,
+	// a quarter of its age
 	Every time.Duration `yaml:"-" constant:"6h"`
 	// whether a missing callback is made from the read
 	Deliver bool `yaml:"deliver"`

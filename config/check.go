@@ -96,7 +96,8 @@ func (c *Config) checkUpstreams() {
 func (c *Config) checkUpstream(u *Upstream) {
 	key := "upstreams." + escape(u.Name)
 	if !upstreamName.MatchString(u.Name) || u.Name == "none" || u.Name == NotifyUpstream {
-		c.add(key, "an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none or notify")
+		c.add(key, "an upstream's name can have up to 32 lower-case letters, digits, - and _, "+
+			"and cannot be none or notify")
 	}
 	if c.Table != nil {
 		var known []string

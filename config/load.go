@@ -152,8 +152,8 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, sect
 
 // goneKeys are keys that a user may look for, with why there is no such key.
 var goneKeys = map[string]string{
-	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: with bills: separate " +
-		"partners go from old to canary, and only with bills: shared there is a stage shadow",
+	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: " +
+		"with bills: separate partners go from old to canary, and only with bills: shared there is a stage shadow",
 }
 
 // loadEntries reads a list, in the order of the file.

@@ -102,7 +102,8 @@ func (c *Config) checkPartners() {
 			c.add(key, "must not be default, all or 12 to 64 hex digits: "+
 				"where a partner is named, these mean something else")
 		case names[folded] != 0:
-			c.addf(key, "is the name of the partner on line %d, too: upper and lower case count as equal", names[folded])
+			c.addf(key, "is the name of the partner on line %d, too: upper and lower case count as equal",
+				names[folded])
 		default:
 			names[folded] = c.find(key).Line
 		}

@@ -53,7 +53,8 @@ func (s *source) position(key string) translate.Problem { return s.problem(s.fin
 // in the wrong place: those of partners, and invalid ones of upstreams.
 func (s *source) problem(n *yaml.Node, key, text string) translate.Problem {
 	if names := strings.Split(key, "."); key != "" {
-		if len(names) > 1 && (names[0] == "partners" || names[0] == "upstreams" && !upstreamName.MatchString(names[1])) {
+		if len(names) > 1 &&
+			(names[0] == "partners" || names[0] == "upstreams" && !upstreamName.MatchString(names[1])) {
 			names[1] = "…"
 		}
 		text = strings.Join(names, ".") + ": " + text

@@ -144,7 +144,8 @@ func (c *Config) checkRolloutTable() {
 func (c *Config) warnAboutTable() {
 	for _, change := range c.Table.Changes() {
 		if len(change.Lost) > 0 {
-			text := fmt.Sprintf("table.overlay: %s loses %s: %s", change.Message, strings.Join(change.Lost, ", "), change.Before)
+			lost := strings.Join(change.Lost, ", ")
+			text := fmt.Sprintf("table.overlay: %s loses %s: %s", change.Message, lost, change.Before)
 			c.warnings = append(c.warnings, atRow(change.File, change.Line, text))
 		}
 	}
@@ -155,8 +156,8 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	if len(anonymous) > 0 {
-		c.warnf("table", "the request of %s has no row with role: %s: the limits of one partner do not apply to its calls",
-			strings.Join(anonymous, ", "), billing.Partner)
+		c.warnf("table", "the request of %s has no row with role: %s: "+
+			"the limits of one partner do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner)
 	}
 }
 
@@ -180,15 +181,17 @@ func (c *Config) warnAboutMeanings() {
 	}
 	for _, form := range t.Forms() {
 		if other := t.OtherCode(form); t.Means(form, other, translate.Unavailable) {
-			c.warnf("table", "a code without a pair becomes %s in %s, which means unavailable: programs in %[2]s can take a "+
-				"refusal for a failure of the service, and send again: add pairs for the codes that the backend uses", other, form)
+			c.warnf("table", "a code without a pair becomes %s in %s, which means unavailable: "+
+				"programs in %[2]s can take a refusal for a failure of the service, and send again: "+
+				"add pairs for the codes that the backend uses", other, form)
 		}
 	}
 	for _, o := range t.Operations() {
 		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
 		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
 			about, _ := t.Nouns(false)
-			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have a %s at each", o.Name, about)
+			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have a %s at each",
+				o.Name, about)
 		}
 	}
 	if _, err := billing.ReadOperation(t); err != nil {
@@ -196,9 +199,9 @@ func (c *Config) warnAboutMeanings() {
 	}
 }
 
-// warnAboutForms warns about upstreams whose form has codes with a meaning that the other form has not, since clients of
-// the other form do not know them and can take a duplicate after an unknown outcome for a refusal, about words that such
-// clients expect to be numbers, and about links that they may need.
+// warnAboutForms warns about upstreams whose form has codes with a meaning that the other form has not, since clients
+// of the other form do not know them and can take a duplicate after an unknown outcome for a refusal, about words that
+// such clients expect to be numbers, and about links that they may need.
 func (c *Config) warnAboutForms() {
 	first, create := c.Table.Forms()[0], billing.CreateOperation(c.Table)
 	for _, u := range c.Upstreams {
@@ -210,9 +213,9 @@ func (c *Config) warnAboutForms() {
 				strings.Join(words, ", "))
 		}
 		if create != nil && create.MayLack(billing.Link) && u.Form != first {
-			c.warnf(key, "the reply to a create may have no link: programs of partners in the other form may need one, and then "+
-				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: "+
-				"operations: {%s: {reply: {%s: {required: null}}}}",
+			c.warnf(key, "the reply to a create may have no link: programs of partners in the other form may need one, "+
+				"and then take a bill that was sent as failed. Ask the backend's operator. "+
+				"If replies have it, say so in an overlay: operations: {%s: {reply: {%s: {required: null}}}}",
 				create.Name, create.PathOf(translate.Reply, billing.Link, first))
 		}
 		var codes []string

@@ -83,7 +83,8 @@ func (r *Relay) sweep(ctx context.Context) {
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
-				r.log.Error("rows of the store could not be maintained", "what", part.what, "count", n, "error", err.Error())
+				r.log.Error("rows of the store could not be maintained", "what", part.what, "count", n,
+					"error", err.Error())
 			case n > 0:
 				r.log.Info("rows of the store were maintained", "what", part.what, "count", n)
 			}

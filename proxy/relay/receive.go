@@ -152,12 +152,13 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r, a := in.relay, in.address
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
-	c, notice, refused := in.callback(req.Header.Get("Content-Type"), body)
+	given := req.Header.Get("Content-Type")
+	c, notice, refused := in.callback(given, body)
 	if refused != nil && refused.reason == anotherPartner { // its key may have become one of the partner a moment ago
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
 		}
-		c, notice, refused = in.callback(req.Header.Get("Content-Type"), body)
+		c, notice, refused = in.callback(given, body)
 	}
 	if refused != nil {
 		return refused
@@ -258,7 +259,8 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 		}
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
-		c.Look = cmp.Or(in.s.nextLook(a.Created, c.Received), c.Received) // of an old bill once more: it is missing no more
+		// Of an old bill once more: it is missing no more.
+		c.Look = cmp.Or(in.s.nextLook(a.Created, c.Received), c.Received)
 	}
 	return c, notice, nil
 }

@@ -140,8 +140,8 @@ type Wrong struct{ Text string }
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It
-// returns the partner's own if the config relays no callbacks. After an error the call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it
-// could not be stored.
+// returns the partner's own if the config relays no callbacks. After an error the call must not be sent. The error is a
+// [*Wrong] if the address is wrong; otherwise it could not be stored.
 func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {

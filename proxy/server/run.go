@@ -23,7 +23,8 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, e := range s.endpoints {
 		accepting.Go(func() { s.serveErrors <- e.server.Serve(e.listener) })
 	}
-	running := len(s.endpoints) + 1                                    // the servers that have not ended, the admin server included
+	// running is the number of servers that have not ended, the admin server included.
+	running := len(s.endpoints) + 1
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
 	defer stop()
 	relayDone, storeLoops := s.startBackground(background)

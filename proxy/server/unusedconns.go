@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/framing"
 )
 
-// unusedConns are the connections of a server on which no request has begun yet. http.Server.Shutdown closes them without
-// an answer, even if a request has arrived, so the drain waits for them first.
+// unusedConns are the connections of a server on which no request has begun yet. http.Server.Shutdown closes them
+// without an answer, even if a request has arrived, so the drain waits for them first.
 type unusedConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]*unusedConn
@@ -83,8 +83,8 @@ func (n *unusedConns) count() int {
 	return len(n.conns)
 }
 
-// awaitFirstRequests returns when a request has begun on every connection, or after [admission.PartialRequestTimeout]. The
-// servers must not accept any more connections.
+// awaitFirstRequests returns when a request has begun on every connection, or after
+// [admission.PartialRequestTimeout]. The servers must not accept any more connections.
 func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, admission.PartialRequestTimeout)
 	defer cancel()
