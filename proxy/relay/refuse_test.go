@@ -3,7 +3,6 @@ package relay_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -320,18 +319,3 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 type during func()
 
 func (d during) Read([]byte) (int, error) { d(); return 0, io.EOF }
-
-// An acknowledged callback is on the disk: another process that opens the file finds it.
-func TestR30_AcknowledgedIsOnTheDisk(t *testing.T) {
-	t.Parallel()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-	s := newTestRelay(t, setup{store: url})
-	s.accept(s.path("legacy"), inV2)
-	want := s.only()
-	if err := s.store.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		t.Fatal(err)
-	}
-	if got := newTestRelay(t, setup{store: url}).only(); got.ID != want.ID || string(got.Body) != string(want.Body) {
-		t.Errorf("%+v", got)
-	}
-}
