@@ -30,7 +30,7 @@ type Callbacks struct {
 	Timeout Duration `yaml:"timeout" range:",45s" default:"15s"`
 	// the time before each attempt, since the attempt before it; its length is the number of attempts
 	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"`
-	Attempts `yaml:"-" constant:"{}"`
+	Attempts
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`

@@ -26,23 +26,12 @@ import (
 //
 // The tags of the fields describe the keys, for Load, [Schema] and [Config.NeedsRestart]: see keys.
 type Config struct {
-	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
-	// the document's {base_url} path, without a slash at its end: "" or "/partner"
-	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
-	PublicURL Address  `yaml:"public_url"`
-	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
-	Admin     Admin    `yaml:"admin"`
+	Listeners
 
 	Upstreams Upstreams `yaml:"upstreams" config:"required" missing:", such as {new: {form: v2, url: https://billing.example.com}}"`
 	Route     Route     `yaml:"route"`
 
-	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"-" constant:"{header: 5s, body: 30s, write: 30s, idle: 2m}"`
-	Drain    Drain    `yaml:"drain"`
-	Ready    Ready    `yaml:"ready"`
-	Failures Failures `yaml:"failures"`
-	Log      Log      `yaml:"log"`
+	Serving
 
 	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Notify    []Destination `yaml:"notify"`    // get events; they are delivered as callbacks are
@@ -58,6 +47,27 @@ type Config struct {
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
 
 	*source // until it is loaded
+}
+
+// Listeners are where the gateway is reached.
+type Listeners struct {
+	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
+	// the document's {base_url} path, without a slash at its end: "" or "/partner"
+	BasePath string `yaml:"base_path"`
+	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
+	PublicURL Address  `yaml:"public_url"`
+	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
+	Admin     Admin    `yaml:"admin"`
+}
+
+// Serving is how the gateway serves calls.
+type Serving struct {
+	Limits   Limits   `yaml:"limits"`
+	Timeouts Timeouts `yaml:"-" constant:"{header: 5s, body: 30s, write: 30s, idle: 2m}"`
+	Drain    Drain    `yaml:"drain"`
+	Ready    Ready    `yaml:"ready"`
+	Failures Failures `yaml:"failures"`
+	Log      Log      `yaml:"log"`
 }
 
 // PartnerURL returns the address before the paths of the table, as partners see it. It has no host if PublicURL has

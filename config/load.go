@@ -22,11 +22,12 @@ import (
 //	constant the value of a field that no file can set; tests change it afterwards
 //	missing  the end of the error if the key is missing, such as an example
 //
-// A list whose entries have a field with the tag name is written as a mapping, with the values of this field as keys.
+// The fields of a struct that is embedded are those of the section. A list whose entries have a field with the tag name
+// is written as a mapping, with the values of this field as keys.
 func keys(section reflect.Type) (fields []reflect.StructField) {
-	for i := range section.NumField() {
-		if key := section.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
-			fields = append(fields, section.Field(i))
+	for _, f := range reflect.VisibleFields(section) {
+		if key := f.Tag.Get("yaml"); key != "" && key != "-" {
+			fields = append(fields, f)
 		}
 	}
 	return fields
@@ -102,9 +103,9 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, section string) {
 		s.add(section, "must be a mapping")
 		return
 	}
-	for i := range v.NumField() {
-		if literal, ok := v.Type().Field(i).Tag.Lookup("constant"); ok {
-			s.load(parseLiteral(literal), v.Field(i), "", section)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if literal, ok := f.Tag.Lookup("constant"); ok {
+			s.load(parseLiteral(literal), v.FieldByIndex(f.Index), "", section)
 		}
 	}
 	fields := keys(v.Type())
