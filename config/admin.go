@@ -26,7 +26,7 @@ type Admin struct {
 type AdminToken struct {
 	Name  string     `yaml:"name" config:"required"` // in the audit log; "" for admin.token alone
 	Token Secret     `yaml:"token" config:"required"`
-	May   Permission `yaml:"may" config:"required" words:"read operate" such:": read or operate"`
+	May   Permission `yaml:"may" config:"required" words:"read operate" missing:": read or operate"`
 }
 
 // A Permission says what the owner of a token may do.
@@ -55,49 +55,49 @@ const (
 
 // ShortToken returns the key of a token that can be guessed, or "" if there is none.
 func (a *Admin) ShortToken() string {
-	isShort := func(s Secret) bool { return s.IsSet() && len(s.Reveal()) < shortestToken }
-	if isShort(a.Token) {
+	isShort := func(t AdminToken) bool { return t.Token.IsSet() && len(t.Token.Reveal()) < shortestToken }
+	if isShort(AdminToken{Token: a.Token}) {
 		return "admin.token"
 	}
-	i := slices.IndexFunc(a.Tokens, func(t AdminToken) bool { return isShort(t.Token) })
-	if i < 0 {
-		return ""
+	if i := slices.IndexFunc(a.Tokens, isShort); i >= 0 {
+		return fmt.Sprintf("admin.tokens[%d].token", i)
 	}
-	return fmt.Sprintf("admin.tokens[%d].token", i)
+	return ""
 }
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,59}$`)
 
 // checkAdmin checks the tokens of the admin listener.
 func (c *Config) checkAdmin() {
-	c.Admin.Position = c.position("admin", "listen")
+	c.Admin.Position = c.position("admin.listen")
 	c.checkTokens()
 	host, _, err := net.SplitHostPort(c.Admin.Listen)
-	if err == nil && len(c.Admin.AllTokens()) == 0 && !Loopback(host) {
-		c.addf("admin.token", "a token is needed, since admin.listen is not loopback")
+	remote := err == nil && !Loopback(host)
+	if remote && len(c.Admin.AllTokens()) == 0 {
+		c.add("admin.token", "a token is needed, since admin.listen is not loopback")
 	}
-	if short := c.Admin.ShortToken(); short != "" && err == nil && !Loopback(host) {
-		c.addf(short, tooShort)
+	if short := c.Admin.ShortToken(); short != "" && remote {
+		c.add(short, tooShort)
 	} else if short != "" {
-		c.addWarning(tooShort, strings.Split(short, ".")...)
+		c.warnf(short, tooShort)
 	}
 }
 
 func (c *Config) checkTokens() {
 	names, values := map[string]string{}, map[string]string{c.Admin.Token.Reveal(): "admin.token"}
-	for i := range c.Admin.Tokens {
-		one, entry := &c.Admin.Tokens[i], fmt.Sprintf("tokens[%d]", i)
-		problem := func(key, text string) { c.addProblem(text, "admin", entry, key) }
-		if name := strings.ToLower(one.Name); !tokenName.MatchString(one.Name) {
-			problem("name", "must be 1 to 60 letters, digits, dots, - , _ and @, and begin with a letter or digit")
+	for i, one := range c.Admin.Tokens {
+		entry, name, value := fmt.Sprintf("tokens[%d]", i), strings.ToLower(one.Name), one.Token.Reveal()
+		key := "admin." + entry
+		if !tokenName.MatchString(one.Name) {
+			c.add(key+".name", "must be 1 to 60 letters, digits, dots, - , _ and @, and begin with a letter or digit")
 		} else if names[name] != "" {
-			problem("name", "is the name of "+names[name]+", too: upper and lower case count as equal")
+			c.add(key+".name", "is the name of "+names[name]+", too: upper and lower case count as equal")
 		} else {
 			names[name] = entry
 		}
-		if values[one.Token.Reveal()] != "" {
-			problem("token", "is equal to "+values[one.Token.Reveal()]+": each token must be another")
+		if values[value] != "" {
+			c.add(key+".token", "is equal to "+values[value]+": each token must be another")
 		}
-		values[one.Token.Reveal()] = "admin." + entry + ".token"
+		values[value] = key + ".token"
 	}
 }

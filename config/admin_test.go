@@ -7,8 +7,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The tokens of a file, with their names and permissions, in its order. The nameless one is the first and may do everything.
@@ -28,9 +26,7 @@ admin:
 	for _, one := range c.Admin.AllTokens() {
 		got = append(got, fmt.Sprintf("%s %s %s", one.Name, one.May, one.Token.Reveal()))
 	}
-	if diff := cmp.Diff([]string{" operate nameless-nameless", "anna operate the token of anna", "wall.1@hana read a token of the tests"}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got, []string{" operate nameless-nameless", "anna operate the token of anna", "wall.1@hana read a token of the tests"})
 	for _, text := range []string{"", "admin: {tokens: []}\n"} {
 		if all := parse(t, oneUpstream+text).Admin.AllTokens(); len(all) != 0 {
 			t.Errorf("%s%d tokens", text, len(all))
@@ -63,13 +59,9 @@ partners:
 		"000000000000": "", "00000000000012": "Twelve", "000000000000345": "Thirty-four", "0000000000003": "Thirty-four", "00000000000056": "",
 		"123456789012": "Digits", "1234567890e1": "Float",
 	} {
-		if got := c.Partners.Name(id); got != want {
-			t.Errorf("%q: %q, want %q", id, got, want)
-		}
+		equal(t, c.Partners.Name(id), want, id)
 	}
-	if got := config.Partners(nil).Name(short); got != "" {
-		t.Errorf("without partners: %q", got)
-	}
+	equal(t, config.Partners(nil).Name(short), "")
 }
 
 // A partner with several keys is named by its first one, and a name can stand in place of its digits.

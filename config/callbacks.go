@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -22,7 +20,7 @@ import (
 // Callbacks says how callbacks of upstreams are delivered to partners (INTERFACE.md, Events).
 type Callbacks struct {
 	// the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"`
+	PublicURL Address `yaml:"public_url" config:"required" missing:": the address of this gateway for upstreams, such as https://bridge.example.com"`
 	// a separate listener for callbacks; "" for none
 	Listen string `yaml:"listen" config:"restart"`
 
@@ -32,10 +30,7 @@ type Callbacks struct {
 	Timeout Duration `yaml:"timeout" range:",45s" default:"15s"`
 	// the time before each attempt, since the attempt before it; its length is the number of attempts
 	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"`
-	// the fraction by which a time of Schedule is randomly shortened or extended
-	Jitter  float64 `yaml:"-"`
-	AtOnce  int     `yaml:"-"` // the maximum number of concurrent attempts
-	PerHost int     `yaml:"-"` // of these, the maximum for one host
+	Attempts
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
@@ -46,20 +41,34 @@ type Callbacks struct {
 
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
-	// within this time a callback that repeats the last one of its bill or merchant is not delivered again
-	Window     time.Duration `yaml:"-"`
-	Retention  time.Duration `yaml:"-"` // how long addresses are stored after the last day of the bill
-	KeepBodies time.Duration `yaml:"-"` // how long the body of a callback is stored after its delivery
+	// within this time a callback that repeats the last one of its bill or merchant is not delivered again: backends
+	// repeat a callback for a day
+	Window time.Duration `yaml:"-" constant:"25h"`
+	// how long addresses are stored after the last day of the bill: 400 days, since it can be cancelled for a year
+	Retention time.Duration `yaml:"-" constant:"9600h"`
+	// how long the body of a callback is stored after its delivery: a week for a replay, since it has personal data
+	KeepBodies time.Duration `yaml:"-" constant:"168h"`
 
 	Reconcile *Reconcile `yaml:"reconcile"` // nil: bills are not read
 }
 
+// Attempts are how callbacks are delivered.
+type Attempts struct {
+	// the fraction by which a time of Schedule is randomly shortened or extended: attempts that failed together come
+	// apart
+	Jitter  float64 `yaml:"-" constant:"0.1"`
+	AtOnce  int     `yaml:"-" constant:"256"` // the maximum number of concurrent attempts
+	PerHost int     `yaml:"-" constant:"4"`   // of these, the maximum for one host: a slow receiver holds few
+}
+
 // Reconcile says how the gateway reads bills whose callbacks may be lost.
 type Reconcile struct {
-	// how long a callback can come after the state of its bill has moved
-	After time.Duration `yaml:"-"`
-	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
-	Every time.Duration `yaml:"-"`
+	// how long a callback can come after the state of its bill has moved: two reads this far apart show that it is
+	// missing
+	After time.Duration `yaml:"-" constant:"30m"`
+	// how long a bill is not read after a read or a callback, since reads are load for the backend; for an older bill,
+	// a quarter of its age
+	Every time.Duration `yaml:"-" constant:"6h"`
 	// whether a missing callback is made from the read
 	Deliver bool `yaml:"deliver"`
 }
@@ -67,8 +76,7 @@ type Reconcile struct {
 // DefaultCallbacks returns the defaults of the section. public_url has none.
 func DefaultCallbacks() (c Callbacks) {
 	nothing := &yaml.Node{Kind: yaml.MappingNode}
-	(&source{root: nothing}).load(nothing, reflect.ValueOf(&c).Elem(), "")
-	c.setConstants()
+	(&source{root: nothing}).load(nothing, reflect.ValueOf(&c).Elem(), "", "")
 	return c
 }
 
@@ -112,8 +120,9 @@ type Store struct {
 	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not
 	// encrypted. It is changed with the command store key.
 	Key Secret `yaml:"key" config:"restart"`
-	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
-	Wait time.Duration `yaml:"-"`
+	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached. One that starts
+	// together with the gateway is there within a minute.
+	Wait time.Duration `yaml:"-" constant:"1m"`
 
 	// Failover is whether a fail-over of PostgreSQL can lose what was acknowledged.
 	Failover Failover `yaml:"failover" config:"restart" words:"lossy lossless" default:"lossy"`
@@ -137,33 +146,38 @@ const (
 const Memory = "memory:"
 
 func (c *Config) checkStore() {
-	c.Store.Position = c.position("store", "url")
+	c.Store.Position = c.position("store.url")
 	if _, err := StoreKey(c.Store.Key); err != nil {
-		c.addf("store.key", "%s", err)
+		c.add("store.key", err.Error())
 	}
-	problem := func(text string) { c.addProblem(text, "store", "url") }
+	problem := ""
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
-			problem("callbacks must be stored before they are acknowledged; " +
-				"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
+			problem = "callbacks must be stored before they are acknowledged; " + setStore
 		}
 	case engine == "sqlite" && rest != "":
 		path := c.resolvePath(rest)
 		c.Store.URL = NewSecret("sqlite:" + path)
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			problem("the folder of the file does not exist" + c.relative())
+			problem = "the folder of the file does not exist" + c.relative()
 		}
 	case engine == "postgres", engine == "postgresql":
 	case engine == "memory":
-		problem("a store in memory is lost when the process ends; use sqlite:PATH or postgres://…")
+		problem = "a store in memory is lost when the process ends; use sqlite:PATH or postgres://…"
 	default:
-		problem("must be sqlite:PATH or postgres://…")
+		problem = "must be sqlite:PATH or postgres://…"
+	}
+	if problem != "" {
+		c.add("store.url", problem)
 	}
 	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
-		c.addf("store", "the table has no callback, so the callbacks in the store cannot be delivered")
+		c.add("store", "the table has no callback, so the callbacks in the store cannot be delivered")
 	}
 }
+
+// setStore is the hint of an error about a missing store.
+const setStore = "set store: {url: sqlite:billbridge.db} or {url: postgres://…}"
 
 // storeKeyLength is the number of bytes of a key of the store.
 const storeKeyLength = 32
@@ -194,53 +208,12 @@ func (c *Config) checkCallbacks() {
 		return
 	}
 	if b.HTTPSOnly && b.PublicURL.Scheme != "https" {
-		c.addf("callbacks.public_url", "must be https, since https_only is set")
+		c.add("callbacks.public_url", "must be https, since https_only is set")
 	}
 	if b.Listen != "" {
-		c.checkListener(b.Listen, []string{c.Listen, c.Admin.Listen}, "callbacks", "listen")
+		c.checkListener("callbacks.listen", b.Listen, c.Listen, c.Admin.Listen)
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
 		c.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))
-	}
-	if c.Table != nil && b.Reconcile != nil {
-		if _, err := billing.ReadOperation(c.Table); err != nil {
-			c.addf("callbacks.reconcile", "%s", err)
-		}
-	}
-	c.checkCallbackTable()
-}
-
-// checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the
-// partner's own address, and the partner callbacks that nobody stores or translates.
-func (c *Config) checkCallbackTable() {
-	if c.Table == nil {
-		return
-	}
-	var identified []string
-	if callback := c.Table.Callback(); callback != nil { // else checkStore reports it
-		identified = callback.IdentifiedBy()
-	}
-	if identified != nil && !slices.Contains(identified, billing.Bill) && billing.CreateOperation(c.Table) != nil {
-		c.addf("callbacks", "the callback of the table has no role: bill in both forms, "+
-			"by which the gateway finds the earlier callbacks of a bill")
-	}
-	if identified != nil && !slices.Contains(identified, billing.Partner) && c.Callbacks.RequireKey {
-		c.addf("callbacks.require_key", "the callback of the table has no role: partner in both forms")
-	}
-	found := false
-	for _, o := range c.Table.Operations() {
-		found = found || o.HasRole(translate.Request, billing.Callback)
-		for _, form := range c.Table.Forms() {
-			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
-				c.addf("callbacks", "the request of %s needs role: callback in %s, "+
-					"by which the gateway finds the address that it replaces; "+
-					"otherwise the upstream calls the partner directly", o.Name, form)
-				found = true
-			}
-		}
-	}
-	if !found {
-		c.addf("callbacks", "no request of the table has role: callback, "+
-			"by which the gateway finds the addresses that it replaces")
 	}
 }

@@ -33,9 +33,7 @@ func TestStoreKeysAreReadInEitherForm(t *testing.T) {
 		if diff := cmp.Diff(want, c.Store.KeyBytes()); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
-		if got := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+strings.Repeat("11", 32)+"}\n").NeedsRestart(c); got != "store.key" {
-			t.Errorf("needs a restart for %q", got)
-		}
+		equal(t, parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+strings.Repeat("11", 32)+"}\n").NeedsRestart(c), "store.key")
 	}
 	if key := parse(t, oneUpstream).Store.KeyBytes(); key != nil {
 		t.Errorf("without a key: %v", key)
@@ -50,7 +48,7 @@ func TestCallbackKeys(t *testing.T) {
 	got := *c.Callbacks
 	want := config.Callbacks{
 		Listen: "127.0.0.1:8090", Success: config.Any2xx, Timeout: config.Duration(45 * time.Second),
-		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, Jitter: 0.1, AtOnce: 256, PerHost: 4, HTTPSOnly: true, Ports: []int{},
+		Schedule: []config.DurationOrZero{0, config.DurationOrZero(90 * time.Second)}, Attempts: config.Attempts{Jitter: 0.1, AtOnce: 256, PerHost: 4}, HTTPSOnly: true, Ports: []int{},
 		Allow:  []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}, {Prefix: netip.MustParsePrefix("fd00::/8")}},
 		Window: 25 * time.Hour, Retention: 9600 * time.Hour, KeepBodies: 168 * time.Hour, RequireKey: true,
 	}
@@ -76,9 +74,7 @@ func TestStoreURL(t *testing.T) {
 	} {
 		c, err := config.Load(filepath.Join(dir, "conf", file), lookup)
 		must(t, err)
-		if got := c.Store.URL.Reveal(); got != want {
-			t.Errorf("%s: got %s, want %s", file, got, want)
-		}
+		equal(t, c.Store.URL.Reveal(), want, file)
 		if c.Store.Position.Line != 2 || c.Store.Position.File != filepath.Join(dir, "conf", file) {
 			t.Errorf("%s: the position is %v", file, c.Store.Position)
 		}

@@ -26,23 +26,12 @@ import (
 //
 // The tags of the fields describe the keys, for Load, [Schema] and [Config.NeedsRestart]: see keys.
 type Config struct {
-	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
-	// the document's {base_url} path, without a slash at its end: "" or "/partner"
-	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
-	PublicURL Address  `yaml:"public_url"`
-	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
-	Admin     Admin    `yaml:"admin"`
+	Listeners
 
-	Upstreams Upstreams `yaml:"upstreams" config:"required" such:", such as {new: {form: v2, url: https://billing.example.com}}"`
+	Upstreams Upstreams `yaml:"upstreams" config:"required" missing:", such as {new: {form: v2, url: https://billing.example.com}}"`
 	Route     Route     `yaml:"route"`
 
-	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"-"`
-	Drain    Drain    `yaml:"drain"`
-	Ready    Ready    `yaml:"ready"`
-	Failures Failures `yaml:"failures"`
-	Log      Log      `yaml:"log"`
+	Serving
 
 	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Notify    []Destination `yaml:"notify"`    // get events; they are delivered as callbacks are
@@ -60,6 +49,27 @@ type Config struct {
 	*source // until it is loaded
 }
 
+// Listeners are where the gateway is reached.
+type Listeners struct {
+	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
+	// the document's {base_url} path, without a slash at its end: "" or "/partner"
+	BasePath string `yaml:"base_path"`
+	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
+	PublicURL Address  `yaml:"public_url"`
+	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
+	Admin     Admin    `yaml:"admin"`
+}
+
+// Serving is how the gateway serves calls.
+type Serving struct {
+	Limits   Limits   `yaml:"limits"`
+	Timeouts Timeouts `yaml:"-" constant:"{header: 5s, body: 30s, write: 30s, idle: 2m}"`
+	Drain    Drain    `yaml:"drain"`
+	Ready    Ready    `yaml:"ready"`
+	Failures Failures `yaml:"failures"`
+	Log      Log      `yaml:"log"`
+}
+
 // PartnerURL returns the address before the paths of the table, as partners see it. It has no host if PublicURL has
 // none.
 func (c *Config) PartnerURL() string {
@@ -74,15 +84,17 @@ type Upstream struct {
 	Name string         `yaml:"-" name:"NAME"`
 	Form translate.Form `yaml:"form" config:"required"`
 	// the base URL; its path is a prefix
-	Address Address `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"`
+	Address Address `yaml:"url" config:"required" missing:", such as https://billing.example.com/partner"`
 	// of one call, from getting a connection to the last byte of the reply
 	Timeout Duration `yaml:"timeout" default:"40s"`
 	// the maximum number; further calls wait for one
 	Connections int          `yaml:"connections" range:"1," default:"256"`
 	TLS         *UpstreamTLS `yaml:"tls"`
 
-	Wait               time.Duration `yaml:"-"` // the maximum for a connection; after that nothing is sent
-	PartnerConnections int           `yaml:"-"` // the maximum for the calls of one partner
+	// the maximum for a connection; after that nothing is sent, and the caller can repeat the call
+	Wait time.Duration `yaml:"-" constant:"2s"`
+	// the maximum for the calls of one partner: if they hang, the others have connections left
+	PartnerConnections int `yaml:"-"`
 }
 
 // Upstreams are in the order of the file.
@@ -90,8 +102,13 @@ type Upstreams []Upstream
 
 // Find returns the named upstream, or nil.
 func (u Upstreams) Find(name string) *Upstream {
+	return u.first(func(one *Upstream) bool { return one.Name == name })
+}
+
+// first returns the first upstream for which is returns true, or nil.
+func (u Upstreams) first(is func(*Upstream) bool) *Upstream {
 	for i := range u {
-		if u[i].Name == name {
+		if is(&u[i]) {
 			return &u[i]
 		}
 	}
@@ -100,6 +117,9 @@ func (u Upstreams) Find(name string) *Upstream {
 
 // StoreTimeout is the maximum time that a call waits for the store. After that the call is refused.
 const StoreTimeout = 5 * time.Second
+
+// SendWithin is the time after which a write is not sent: a caller that gave up may create the bill again.
+const SendWithin = 3 * time.Second
 
 // LongestCall returns the longest time from the end of a request to its answer: for the upstream, for the store, and
 // for the reads that the gateway makes before and after the call.
@@ -147,12 +167,14 @@ type Limits struct {
 
 	Partner PartnerLimit `yaml:"partner"`
 
-	Reads    int `yaml:"-"` // of bills, that the gateway makes by itself in a second
-	InFlight int `yaml:"-"` // requests in progress at the same time
+	// of bills, that the gateway makes by itself in a second; they are load for the backends
+	Reads int `yaml:"-" constant:"10"`
+	// requests in progress at the same time; this and the next are within the open files and memory of a small machine
+	InFlight int `yaml:"-" constant:"10000"`
 	// open at the same time, of partners and of upstreams that call back
-	Connections int `yaml:"-"`
-	// of these, from one source address; also its most requests in progress
-	AddressConnections int `yaml:"-"`
+	Connections int `yaml:"-" constant:"10000"`
+	// of these, from one source address, which cannot use them up; also its most requests in progress
+	AddressConnections int `yaml:"-" constant:"1000"`
 	// source addresses without that limit, such as a load balancer's
 	Trusted []Network `yaml:"trusted"`
 	// proxies whose X-Forwarded-For says where a request comes from; they are trusted too
@@ -164,15 +186,16 @@ type PartnerLimit struct {
 	// calls in progress at the same time; 0 for no limit
 	InFlight int     `yaml:"in_flight" range:"0,1000000" default:"64"`
 	Rate     float64 `yaml:"rate"` // calls per second; 0 for no limit
-	Burst    int     `yaml:"-"`    // calls beyond Rate that may come at once
+	Burst    int     `yaml:"-"`    // calls beyond Rate that may come at once: those of one second
 }
 
-// Timeouts are those of a partner's connection.
+// Timeouts are those of a partner's connection. A partner's program sends and reads at once. The times are those of a
+// slow line, not of a person.
 type Timeouts struct {
-	Header time.Duration // for reading the header of a request
-	Body   time.Duration // for reading the whole request
-	Write  time.Duration // for writing the answer
-	Idle   time.Duration // between two requests
+	Header time.Duration `yaml:"header"` // for reading the header of a request
+	Body   time.Duration `yaml:"body"`   // for reading the whole request
+	Write  time.Duration `yaml:"write"`  // for writing the answer
+	Idle   time.Duration `yaml:"idle"`   // between two requests
 }
 
 // Drain says how the gateway stops.
@@ -264,8 +287,8 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 		return nil, err
 	}
 	c := &Config{File: file.Name, source: &source{file: file.Name, root: root, lookup: lookup}}
-	load := func() { c.load(root, reflect.ValueOf(c).Elem(), "") }
-	for _, step := range []func(){load, c.setConstants, c.check, c.warn} {
+	load := func() { c.load(root, reflect.ValueOf(c).Elem(), "", "") }
+	for _, step := range []func(){load, c.check, c.warn} {
 		if step(); len(c.problems) > 0 {
 			return nil, c.problems.Sorted()
 		}
@@ -297,12 +320,7 @@ func (c *Config) UpstreamOfForm(form translate.Form) *Upstream {
 	if u := c.Upstreams.Find(c.Route.Default); u != nil && u.Form == form {
 		return u
 	}
-	for i := range c.Upstreams {
-		if c.Upstreams[i].Form == form {
-			return &c.Upstreams[i]
-		}
-	}
-	return nil
+	return c.Upstreams.first(func(u *Upstream) bool { return u.Form == form })
 }
 
 // builtInDepth is the default of limits.depth.
@@ -315,26 +333,23 @@ var builtIn = sync.OnceValues(func() (*translate.Table, error) {
 
 // compile reads and compiles the table.
 func (c *Config) compile() {
-	base, found := billing.Table(), true
-	if c.TableFiles.File != "" {
-		data, ok := c.readFile(c.TableFiles.File, "table", "file")
-		base, found = translate.File{Name: c.TableFiles.File, Data: data}, ok
-	}
-	var overlays []translate.File
-	if c.TableFiles.Overlay != "" {
-		data, ok := c.readFile(c.TableFiles.Overlay, "table", "overlay")
-		overlays, found = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data}), found && ok
-	}
-	if !found {
-		return
-	}
 	if c.TableFiles == (TableFiles{}) && c.Limits.Depth == builtInDepth {
 		c.Table, _ = builtIn()
 		return
 	}
+	before := len(c.problems)
+	base, overlays := billing.Table(), []translate.File(nil)
+	if name := c.TableFiles.File; name != "" {
+		base = translate.File{Name: name, Data: c.readFile(name, "table.file")}
+	}
+	if name := c.TableFiles.Overlay; name != "" {
+		overlays = append(overlays, translate.File{Name: name, Data: c.readFile(name, "table.overlay")})
+	}
+	if len(c.problems) > before {
+		return
+	}
 	table, err := translate.Compile(c.Limits.Depth, base, overlays...)
-	var problems translate.Problems
-	if errors.As(err, &problems) {
+	if problems := translate.Problems(nil); errors.As(err, &problems) {
 		c.problems = append(c.problems, problems...)
 	}
 	c.Table = table

@@ -75,9 +75,7 @@ func TestSectionKeepsTheOtherDefaults(t *testing.T) {
 	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ndrain: {delay: 90s}\nfailures: {mask_hosts: false}\n")
 	got := []any{c.Limits, c.Drain.Delay.String(), c.Timeouts, c.Failures}
 	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, Reads: 10, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20}, "1m30s", config.Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute}, config.Failures{Status: config.Own, Language: config.Korean, Explain: config.DurationOrZero(3 * time.Second)}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got, want)
 }
 
 // Upstreams keep the order of the file. It decides which upstream takes an operation that the default lacks.
@@ -92,9 +90,7 @@ route: {default: alpha}
 `)
 	wantUpstreams(t, c.Upstreams,
 		"zulu v2 https://zulu.example.com 30s 256", "alpha legacy https://alpha.example.com 1.5s 256", "m-i_6 v2 http://127.0.0.1:8081/a/b 40s 8")
-	if got := c.Upstreams.LongestCall(); got != 42*time.Second {
-		t.Errorf("longest call %s", got)
-	}
+	equal(t, c.Upstreams.LongestCall(), 42*time.Second)
 	if u := c.Upstreams.Find("alpha"); u != &c.Upstreams[1] {
 		t.Errorf("found %v", u)
 	}
@@ -107,9 +103,7 @@ route: {default: alpha}
 func TestBasePath(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"/": "", "/partner": "/partner", "/partner/": "/partner", "/a/b": "/a/b", "//": ""} {
-		if got := parse(t, oneUpstream+"base_path: "+text).BasePath; got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		equal(t, parse(t, oneUpstream+"base_path: "+text).BasePath, want, text)
 	}
 }
 
@@ -144,9 +138,7 @@ func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 		filepath.Join(dir, "tables", "billing.yaml"), "", "a token from a file",
 		filepath.Join(dir, "conf", "cert.pem"), filepath.Join(dir, "secrets", "key.pem"),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got, want)
 	absolute := parse(t, oneUpstream+"table: {file: "+want[0]+"}\n")
 	if absolute.TableFiles.File != want[0] {
 		t.Errorf("an absolute path became %s", absolute.TableFiles.File)
@@ -165,9 +157,7 @@ func TestTokens(t *testing.T) {
 		{`{token: 1234567890}`, "1234567890"},
 		{`{token: "costs $5 {or} more"}`, "costs $5 {or} more"},
 	} {
-		if got := parse(t, oneUpstream+"admin: "+c.admin+"\n").Admin.Token.Reveal(); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.admin, got, c.want)
-		}
+		equal(t, parse(t, oneUpstream+"admin: "+c.admin+"\n").Admin.Token.Reveal(), c.want, c.admin)
 	}
 }
 
@@ -177,9 +167,7 @@ func TestLoopback(t *testing.T) {
 		"127.0.0.1": true, "127.8.8.8": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,
 		"": false, "0.0.0.0": false, "::": false, "192.0.2.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false,
 	} {
-		if got := config.Loopback(host); got != want {
-			t.Errorf("%q: got %v", host, got)
-		}
+		equal(t, config.Loopback(host), want, host)
 	}
 }
 
@@ -192,6 +180,12 @@ func TestReadOperationIsNotNeeded(t *testing.T) {
 			t.Errorf("%s: the table has exactly one operation to read bills", overlay)
 		}
 	}
+}
+
+// equal reports a value that is not the wanted one.
+func equal[T any](t *testing.T, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
 }
 
 var must = proxytest.Must

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,14 +35,12 @@ func (k *KeyPair) Certificate() (*tls.Certificate, error) {
 	if k.pair != nil && stamps == k.stamps {
 		return k.pair, nil
 	}
-	pair, err := tls.LoadX509KeyPair(k.Cert, k.Key)
-	if err != nil {
-		if k.pair != nil {
-			return k.pair, nil
-		}
+	switch pair, err := tls.LoadX509KeyPair(k.Cert, k.Key); {
+	case err == nil:
+		k.pair, k.stamps = &pair, stamps
+	case k.pair == nil:
 		return nil, err
 	}
-	k.pair, k.stamps = &pair, stamps
 	return k.pair, nil
 }
 
@@ -59,22 +58,16 @@ type NamedPair struct {
 	*KeyPair
 	Kind, Name string
 
-	path []string
+	key string
 }
 
 // KeyPairs returns the pairs of the config.
-func (c *Config) KeyPairs() (all []NamedPair) {
-	add := func(pair *KeyPair, kind, name string, path ...string) {
-		if pair != nil {
-			all = append(all, NamedPair{pair, kind, name, append(path, "cert")})
-		}
-	}
-	add(c.TLS, "server", "tls", "tls")
-	add(c.Admin.TLS, "server", "admin.tls", "admin", "tls")
+func (c *Config) KeyPairs() []NamedPair {
+	all := []NamedPair{{c.TLS, "server", "tls", "tls.cert"}, {c.Admin.TLS, "server", "admin.tls", "admin.tls.cert"}}
 	for _, u := range c.Upstreams {
 		if u.TLS != nil {
-			add(u.TLS.Client, "client", u.Name, "upstreams", u.Name, "tls", "client")
+			all = append(all, NamedPair{u.TLS.Client, "client", u.Name, "upstreams." + u.Name + ".tls.client.cert"})
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(p NamedPair) bool { return p.KeyPair == nil })
 }

@@ -57,9 +57,7 @@ func TestKeyPairIsReadAgainWhenItChanges(t *testing.T) {
 
 	step := func(what, want string) {
 		t.Helper()
-		if got := commonName(t, pair); got != want {
-			t.Errorf("%s: the %s certificate is served, want the %s", what, got, want)
-		}
+		equal(t, commonName(t, pair), want, what)
 	}
 	step("at the start", "first")
 	put(t, cert, second.Cert[:len(second.Cert)/2], time.Second)
@@ -94,9 +92,7 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 		next := filepath.Join(dir, "next")
 		must(t, os.Symlink(name, next))
 		must(t, os.Rename(next, current))
-		if got := commonName(t, pair); got != name {
-			t.Errorf("the %s certificate is served, want the %s", got, name)
-		}
+		equal(t, commonName(t, pair), name)
 	}
 }
 
@@ -130,9 +126,7 @@ func TestUpstreamTLS(t *testing.T) {
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
 	must(t, err)
 	upstream := c.Upstreams[0].TLS
-	if got := commonName(t, upstream.Client); got != "billbridge" {
-		t.Errorf("the client certificate is that of %s", got)
-	}
+	equal(t, commonName(t, upstream.Client), "billbridge")
 	block, _ := pem.Decode(ca.Cert)
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	must(t, err)

@@ -19,13 +19,15 @@ import (
 //	config   required: a file must have it; restart: a reload cannot change it; path: relative to the file's folder
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text
-//	such     an example, for the error if the key is missing
+//	constant the value of a field that no file can set; tests change it afterwards
+//	missing  the end of the error if the key is missing, such as an example
 //
-// A list whose entries have a field with the tag name is written as a mapping, with the values of this field as keys.
+// The fields of a struct that is embedded are those of the section. A list whose entries have a field with the tag name
+// is written as a mapping, with the values of this field as keys.
 func keys(section reflect.Type) (fields []reflect.StructField) {
-	for i := range section.NumField() {
-		if key := section.Field(i).Tag.Get("yaml"); key != "" && key != "-" {
-			fields = append(fields, section.Field(i))
+	for _, f := range reflect.VisibleFields(section) {
+		if key := f.Tag.Get("yaml"); key != "" && key != "-" {
+			fields = append(fields, f)
 		}
 	}
 	return fields
@@ -48,144 +50,133 @@ const noValue = "there is no value: write one after a colon and a blank, or remo
 
 // load sets v to the value of a node. Of a mistake it says where it is and what must be there. It does not show what
 // is there, which may be a secret in the wrong place, except for a number, a time or a size.
-func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path ...string) {
-	problem := func(text string) { s.addAt(n, text, path) }
-	if n.Tag == "!!null" {
-		problem(noValue)
-		return
-	}
-	if own, ok := v.Addr().Interface().(interface{ set(text string) error }); ok {
-		if err := own.set(n.Value); err != nil { // the value of a list or a mapping is ""
-			problem(err.Error())
-			return
+func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, key string) {
+	own, _ := v.Addr().Interface().(setter)
+	switch kind := v.Kind(); {
+	case n.Tag == "!!null":
+		s.add(key, noValue)
+	case own == nil && kind == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		s.load(n, v.Elem(), tag, key)
+	case own == nil && kind == reflect.Struct:
+		s.loadSection(n, v, key)
+	case own == nil && kind == reflect.Slice:
+		s.loadEntries(n, v, tag, key)
+	default:
+		if text := s.loadValue(n, v, own, tag); text != "" {
+			s.add(key, text)
 		}
-		if secret, ok := own.(*Secret); ok {
-			if text := s.resolve(secret); text != "" {
-				problem(text)
-				return
-			}
-		}
-	} else {
-		switch v.Kind() {
-		case reflect.Pointer:
-			v.Set(reflect.New(v.Type().Elem()))
-			s.load(n, v.Elem(), tag, path...)
-			return
-		case reflect.Struct:
-			s.loadSection(n, v, path)
-			return
-		case reflect.Slice, reflect.Map:
-			s.loadEntries(n, v, tag, path)
-			return
-		}
-		if n.Kind != yaml.ScalarNode || n.Load(v.Addr().Interface()) != nil {
-			problem("must be " + kindNames[v.Kind()])
-			return
-		}
-		if v.Kind() == reflect.String && v.Len() == 0 {
-			problem("is empty: write a value, or remove the key")
-			return
-		}
-		if isTagged(tag, "path") {
-			v.SetString(s.resolvePath(v.String()))
-		}
-	}
-	if words := strings.Fields(tag.Get("words")); len(words) > 0 && !slices.Contains(words, v.String()) {
-		problem("must be " + orList(words) + translate.DidYouMean(v.String(), words))
-	}
-	if text := outOfRange(v, tag); text != "" {
-		problem(text)
 	}
 }
 
-func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
+// A setter is a type with texts of its own.
+type setter interface{ set(text string) error }
+
+// loadValue is load for a value without keys and entries. It returns the text of a problem, or "".
+func (s *source) loadValue(n *yaml.Node, v reflect.Value, own setter, tag reflect.StructTag) string {
+	if own != nil {
+		err := own.set(n.Value) // the value of a list or a mapping is ""
+		if secret, ok := own.(*Secret); ok && err == nil {
+			err = s.resolve(secret)
+		}
+		if err != nil {
+			return err.Error()
+		}
+	} else if n.Kind != yaml.ScalarNode || n.Load(v.Addr().Interface()) != nil {
+		return "must be " + kindNames[v.Kind()]
+	} else if v.Kind() == reflect.String && v.Len() == 0 {
+		return "is empty: write a value, or remove the key"
+	} else if isTagged(tag, "path") {
+		v.SetString(s.resolvePath(v.String()))
+	}
+	if words := strings.Fields(tag.Get("words")); len(words) > 0 && !slices.Contains(words, v.String()) {
+		return "must be " + orList(words) + translate.DidYouMean(v.String(), words)
+	}
+	return outOfRange(v, tag)
+}
+
+// below returns the key of a section's key.
+func below(section, key string) string { return strings.TrimPrefix(section+"."+key, ".") }
+
+func (s *source) loadSection(n *yaml.Node, v reflect.Value, section string) {
 	if n.Kind != yaml.MappingNode {
-		s.addAt(n, "must be a mapping", path)
+		s.add(section, "must be a mapping")
 		return
 	}
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if literal, ok := f.Tag.Lookup("constant"); ok {
+			s.load(parseLiteral(literal), v.FieldByIndex(f.Index), "", section)
+		}
+	}
 	fields := keys(v.Type())
-	misspelled := s.addUnknownKeys(n, fields, path)
+	misspelled := s.addUnknownKeys(n, fields, section)
 	for _, f := range fields {
-		key := f.Tag.Get("yaml")
-		value, field, before := child(n, key), v.FieldByIndex(f.Index), len(s.problems)
+		name := f.Tag.Get("yaml")
+		value, field, before, key := child(n, name), v.FieldByIndex(f.Index), len(s.problems), below(section, name)
 		if literal, ok := f.Tag.Lookup("default"); ok && value == nil {
 			value = parseLiteral(literal)
 		} else if value == nil && field.Kind() == reflect.Struct && len(keys(f.Type)) > 0 {
 			value = &yaml.Node{Kind: yaml.MappingNode} // for the defaults in it
 		}
-		at := append(path[:len(path):len(path)], key)
 		if value != nil {
-			s.load(value, field, f.Tag, at...)
+			s.load(value, field, f.Tag, key)
 		}
 		empty := field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
 		if empty && isTagged(f.Tag, "required") && len(s.problems) == before && !misspelled {
-			s.addProblem("is needed"+f.Tag.Get("such"), at...)
+			s.add(key, "is needed"+f.Tag.Get("missing"))
 		}
 	}
 }
 
 // addUnknownKeys adds a problem for each key that a section does not have. It reports whether there is one.
-func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path []string) (found bool) {
+func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, section string) (found bool) {
 	var known []string
 	for _, f := range fields {
 		known = append(known, f.Tag.Get("yaml"))
 	}
 	for key, value := range translate.Members(n) {
-		if slices.Contains(known, key.Value) {
+		why, gone := goneKeys[below(section, key.Value)]
+		switch {
+		case slices.Contains(known, key.Value):
 			continue
+		case value.Tag == "!!null": // such as token:secret without a blank
+			s.addAt(value, section, noValue)
+		case gone:
+			s.addAt(key, section, "unknown key "+key.Value+"; "+why)
+		default:
+			s.addAt(key, section, "unknown key"+suggest(key.Value, "; the keys here are ", known))
 		}
 		found = true
-		hint := suggest(key.Value, "; the keys here are ", known)
-		if why := goneKeys[strings.Join(append(slices.Clone(path), key.Value), ".")]; why != "" {
-			hint = " " + key.Value + "; " + why
-		}
-		if value.Tag == "!!null" { // such as token:secret without a blank
-			s.addAt(value, noValue, path)
-		} else {
-			s.addAt(key, "unknown key"+hint, path)
-		}
 	}
 	return found
 }
 
 // goneKeys are keys that a user may look for, with why there is no such key.
 var goneKeys = map[string]string{
-	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: with bills: separate " +
-		"partners go from old to canary, and only with bills: shared there is a stage shadow",
+	"rollout.copy": "a bill has one owner, so a copy of it at the other backend is a second bill: " +
+		"with bills: separate partners go from old to canary, and only with bills: shared there is a stage shadow",
 }
 
-// loadEntries reads a list, in the order of the file, or a map.
-func (s *source) loadEntries(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path []string) {
+// loadEntries reads a list, in the order of the file.
+func (s *source) loadEntries(n *yaml.Node, v reflect.Value, tag reflect.StructTag, key string) {
 	kind, must, step := yaml.SequenceNode, "must be a list", 1
-	named := v.Kind() == reflect.Map || entryName(v.Type()) != ""
+	named := entryName(v.Type()) != ""
 	if named {
 		kind, must, step = yaml.MappingNode, "must be a mapping", 2
 	}
 	if n.Kind != kind {
-		s.addAt(n, must, path)
+		s.add(key, must)
 		return
 	}
-	if v.Kind() == reflect.Map {
-		v.Set(reflect.MakeMap(v.Type()))
-	} else {
-		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Content)/step))
-	}
-	for i := 0; i < len(n.Content); i += step {
-		entry, at := reflect.New(v.Type().Elem()).Elem(), slices.Clone(path)
-		if name := n.Content[i].Value; named {
-			at = append(at, name)
-			if v.Kind() == reflect.Slice {
-				entry.Field(0).SetString(name)
-			}
-		} else {
-			at[len(at)-1] += fmt.Sprintf("[%d]", i)
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content)/step, len(n.Content)/step))
+	for i := range v.Len() {
+		entry, at := v.Index(i), fmt.Sprintf("%s[%d]", key, i)
+		if named {
+			name := n.Content[i*step].Value
+			entry.Field(0).SetString(name)
+			at = below(key, escape(name))
 		}
-		s.load(n.Content[i+step-1], entry, tag, at...)
-		if v.Kind() == reflect.Map {
-			v.SetMapIndex(reflect.ValueOf(n.Content[i].Value), entry)
-		} else {
-			v.Set(reflect.Append(v, entry))
-		}
+		s.load(n.Content[i*step+step-1], entry, tag, at)
 	}
 }
 
@@ -206,15 +197,10 @@ func parseLiteral(text string) *yaml.Node {
 // outOfRange says which range a value must be in, or returns "" if it is there or has no range.
 func outOfRange(v reflect.Value, tag reflect.StructTag) string {
 	least, most, _ := strings.Cut(tag.Get("range"), ",")
-	number := func(v reflect.Value) float64 {
-		if v.CanFloat() {
-			return v.Float()
-		}
-		return float64(v.Int())
-	}
+	number := func(v reflect.Value) float64 { return v.Convert(reflect.TypeFor[float64]()).Float() }
 	bound := func(text string) float64 {
 		b := reflect.New(v.Type()).Elem()
-		(&source{}).load(parseLiteral(text), b, "")
+		(&source{}).load(parseLiteral(text), b, "", "")
 		return number(b)
 	}
 	// NaN is in no range.

@@ -7,8 +7,9 @@ import (
 
 // Log says what is logged and when it is written.
 type Log struct {
-	Flush  time.Duration `yaml:"-"` // the longest time from a line of the access log to its write; 0 for no buffer
-	Buffer int           `yaml:"-"` // the size of the buffer for these lines
+	// the longest time from a line of the access log to its write; 0 for no buffer. A killed process loses these lines.
+	Flush  time.Duration `yaml:"-" constant:"100ms"`
+	Buffer int           `yaml:"-" constant:"65536"` // the size of the buffer for these lines: a busy gateway's fit in
 	// lines below it are not logged
 	Level LogLevel `yaml:"level" words:"info warn error" default:"info"`
 }

@@ -15,7 +15,7 @@ const NotifyUpstream = "notify"
 // A Destination gets events of the gateway.
 type Destination struct {
 	// that of a chat is a secret
-	URL Secret `yaml:"url" config:"required" such:", such as https://ops.example.com/billbridge"`
+	URL Secret `yaml:"url" config:"required" missing:", such as https://ops.example.com/billbridge"`
 	// if there is none, all
 	Events []string `yaml:"events" words:"stage wave verdict doubled unknown dead missing failover certificate kill_switch"`
 	Secret Secret   `yaml:"secret"` // by which the receiver of a webhook verifies the sender
@@ -51,29 +51,27 @@ func (c *Config) Destination(address string) *Destination {
 
 func (c *Config) checkNotify() {
 	if len(c.Notify) > 0 && !c.Store.URL.IsSet() {
-		c.addf("notify", "events must be stored before they are delivered; "+
-			"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
+		c.add("notify", "events must be stored before they are delivered; "+setStore)
 	}
 	for i := range c.Notify {
-		d := &c.Notify[i]
-		problem := func(key, text string) { c.addf(fmt.Sprintf("notify[%d].%s", i, key), "%s", text) }
+		d, key := &c.Notify[i], fmt.Sprintf("notify[%d].", i)
 		u, err := url.Parse(d.URL.Reveal())
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
-			problem("url", "must be a URL such as https://ops.example.com/billbridge, without user and password")
+			c.add(key+"url", "must be a URL such as https://ops.example.com/billbridge, without user and password")
 		case c.Destination(d.URL.Reveal()) != d:
-			problem("url", "is the url of another destination, too: name all events in one of them")
+			c.add(key+"url", "is the url of another destination, too: name all events in one of them")
 		}
 		digits, ok := strings.CutPrefix(d.Secret.Reveal(), "whsec_")
-		key, err := base64.StdEncoding.DecodeString(digits)
+		secret, err := base64.StdEncoding.DecodeString(digits)
 		switch {
 		case d.Format == Slack && d.Secret.IsSet():
-			problem("secret", "is for format: webhook only: chats verify no signature")
-		case d.Format != Slack && (!ok || err != nil || len(key) < 24 || len(key) > 64):
-			problem("secret", "must be whsec_ and 24 to 64 bytes in base64: echo whsec_$(openssl rand -base64 32)")
+			c.add(key+"secret", "is for format: webhook only: chats verify no signature")
+		case d.Format != Slack && (!ok || err != nil || len(secret) < 24 || len(secret) > 64):
+			c.add(key+"secret", "must be whsec_ and 24 to 64 bytes in base64: echo whsec_$(openssl rand -base64 32)")
 		}
 		if d.Events != nil && len(d.Events) == 0 {
-			problem("events", "is empty: name events, or remove the key for all of them")
+			c.add(key+"events", "is empty: name events, or remove the key for all of them")
 		}
 	}
 }

@@ -71,72 +71,66 @@ func (p Partners) Find(id string) (found *Partner) {
 
 // checkPartners checks names, keys and hashes, and sorts the partners.
 func (c *Config) checkPartners() {
-	names := map[string]int{}
-	var claims []keyClaim
+	names, claims := map[string]int{}, []keyClaim(nil)
+	c.further = map[string]string{}
 	for i := range c.Partners {
 		one := &c.Partners[i]
 		entry := one.Hash
-		at, isHash := []string{"partners", entry, "name"}, partnerHash.MatchString(entry)
+		at := "partners." + escape(entry)
+		key, isHash := at+".name", partnerHash.MatchString(entry)
 		if len(one.Keys) > 0 {
-			claims = append(claims, c.checkKeys(entry, one.Keys)...)
+			claims = append(claims, c.checkKeys(at, entry, one.Keys)...)
 			if one.Hash = one.Keys[0]; one.Name == "" && !isHash {
-				one.Name, at = entry, at[:2]
+				one.Name, key = entry, at
 			}
-		} else if claims = append(claims, keyClaim{entry, at[:2]}); !isHash {
-			c.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
-				"as billbridge hash prints it, or a name with keys below it", at[:2]...)
+		} else if claims = append(claims, keyClaim{entry, at}); !isHash {
+			c.add(at, "must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
+				"as billbridge hash prints it, or a name with keys below it")
 			continue
+		}
+		for _, further := range one.Keys {
+			c.further[further] = one.Hash
 		}
 		invisible := strings.ContainsFunc(one.Name, func(r rune) bool { return !unicode.IsPrint(r) })
 		folded := strings.ToLower(one.Name)
 		switch n := utf8.RuneCountInString(one.Name); {
 		case n == 0:
-			c.addProblem("is needed, such as Hana Clinic", at...)
+			c.add(key, "is needed, such as Hana Clinic")
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
-			c.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
+			c.add(key, "must be 1 to 60 printable characters without a space at the beginning or end")
 		case slices.Contains(notNames, folded) || partnerHash.MatchString(one.Name):
-			c.addProblem("must not be default, all or 12 to 64 hex digits: "+
-				"where a partner is named, these mean something else", at...)
+			c.add(key, "must not be default, all or 12 to 64 hex digits: "+
+				"where a partner is named, these mean something else")
 		case names[folded] != 0:
-			c.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
-				names[folded]), at...)
+			c.addf(key, "is the name of the partner on line %d, too: upper and lower case count as equal",
+				names[folded])
 		default:
-			names[folded] = c.position(at...).Line
+			names[folded] = c.find(key).Line
 		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
-	c.further = map[string]string{}
-	for _, one := range c.Partners {
-		for _, key := range one.Keys {
-			c.further[key] = one.Hash
-		}
-	}
 	slices.SortStableFunc(claims, func(a, b keyClaim) int { return strings.Compare(a.hash, b.hash) })
 	for i := 1; i < len(claims); i++ {
 		one, before := claims[i], claims[i-1]
 		if partnerHash.MatchString(before.hash) && strings.HasPrefix(one.hash, before.hash) {
-			c.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits",
-				c.position(before.at...).Line), one.at...)
+			c.addf(one.at, "names the same partner as line %d: it begins with the same digits", c.find(before.at).Line)
 		}
 	}
 }
 
-// A keyClaim is a place of the file that names a key.
-type keyClaim struct {
-	hash string
-	at   []string
-}
+// A keyClaim is a place of the file that names a key of a partner.
+type keyClaim struct{ hash, at string }
 
 // checkKeys checks the keys of one partner. A key needs all its digits: the first ones could be those of another
 // partner's key, which would then be taken for this partner.
-func (c *Config) checkKeys(entry string, keys []string) (claims []keyClaim) {
+func (c *Config) checkKeys(partner, entry string, keys []string) (claims []keyClaim) {
 	for i, key := range keys {
-		at := []string{"partners", entry, fmt.Sprintf("keys[%d]", i)}
+		at := fmt.Sprintf("%s.keys[%d]", partner, i)
 		switch {
 		case !keyHash.MatchString(key):
-			c.addProblem("must be all 64 lower-case hex digits of the SHA-256 of a key of the partner", at...)
+			c.add(at, "must be all 64 lower-case hex digits of the SHA-256 of a key of the partner")
 		case i == 0 && partnerHash.MatchString(entry) && !strings.HasPrefix(key, entry):
-			c.addProblem("must begin with the digits of the partner: the first key is its identity", at...)
+			c.add(at, "must begin with the digits of the partner: the first key is its identity")
 		default:
 			claims = append(claims, keyClaim{key, at})
 		}

@@ -19,8 +19,7 @@ func fixedKey(was, is reflect.Value) string {
 			}
 			fixed, a, b = false, orZero(a), orZero(b)
 		}
-		unset := a.Kind() == reflect.Slice && a.Len()+b.Len() == 0
-		if fixed && !unset && !reflect.DeepEqual(a.Interface(), b.Interface()) {
+		if fixed && !reflect.DeepEqual(a.Interface(), b.Interface()) {
 			return key
 		}
 		if a.Kind() == reflect.Struct {

@@ -75,12 +75,8 @@ func TestSecretIsPrintedAsAPlaceholder(t *testing.T) {
 	t.Parallel()
 	secret := config.NewSecret(canary)
 	const want = "(secret)"
-	if got := fmt.Sprintf("%s", secret); got != want {
-		t.Errorf("fmt: %s", got)
-	}
-	if got := secret.LogValue().String(); got != want {
-		t.Errorf("slog: %s", got)
-	}
+	equal(t, fmt.Sprintf("%s", secret), want)
+	equal(t, secret.LogValue().String(), want)
 	if got, err := json.Marshal(map[string]any{"token": secret}); err != nil || string(got) != `{"token":"(secret)"}` {
 		t.Errorf("JSON: %s, %v", got, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,55 +23,47 @@ type source struct {
 	problems translate.Problems
 }
 
-// addProblem adds a problem at the position of a key.
-func (s *source) addProblem(text string, path ...string) {
-	s.problems = append(s.problems, s.problem(text, path...))
+// add adds a problem with a key, such as log.level. The names of entries in it are escaped, see escape.
+func (s *source) add(key, text string) { s.addAt(s.find(key), key, text) }
+
+func (s *source) addf(key, format string, args ...any) { s.add(key, fmt.Sprintf(format, args...)) }
+
+// addAt adds a problem with a key at the position of a node.
+func (s *source) addAt(n *yaml.Node, key, text string) {
+	s.problems = append(s.problems, s.problem(n, key, text))
 }
 
-// addAt adds a problem at the position of a node.
-func (s *source) addAt(n *yaml.Node, text string, path []string) {
-	s.problems = append(s.problems, s.problemAt(n, text, path))
-}
-
-// addf adds a problem with a key that has no names of the file in it, such as "log.level".
-func (s *source) addf(key, format string, args ...any) {
-	s.addProblem(fmt.Sprintf(format, args...), strings.Split(key, ".")...)
-}
-
-// problem returns a problem at the position of a key, or of the innermost section around it that the file has.
-func (s *source) problem(text string, path ...string) translate.Problem {
+// find returns the node of a key, or of the innermost section around it that the file has.
+func (s *source) find(key string) *yaml.Node {
 	n := s.root
-	for _, key := range path {
-		if next := child(n, key); next != nil {
-			n = next
-		} else {
+	for name := range strings.SplitSeq(key, ".") {
+		next := child(n, name)
+		if next == nil {
 			break
 		}
+		n = next
 	}
-	return s.problemAt(n, text, path)
+	return n
 }
 
 // position returns the position of a key.
-func (s *source) position(path ...string) translate.Problem {
-	p := s.problem("", path...)
-	p.Text = ""
-	return p
-}
+func (s *source) position(key string) translate.Problem { return s.problem(s.find(key), "", "") }
 
-// problemAt returns a problem at the position of a node. Its text begins with the path, without names that may be
-// secrets in the wrong place: those of partners, and invalid ones of upstreams.
-func (s *source) problemAt(n *yaml.Node, text string, path []string) translate.Problem {
-	path = slices.Clone(path)
-	named := map[string]int{"upstreams": 1, "partners": 1}
-	if len(path) > 0 {
-		at := named[path[0]]
-		if at > 0 && len(path) > at && (path[0] != "upstreams" || !upstreamName.MatchString(path[at])) {
-			path[at] = "…"
+// problem returns a problem at the position of a node. Its text begins with the key, without names that may be secrets
+// in the wrong place: those of partners, and invalid ones of upstreams.
+func (s *source) problem(n *yaml.Node, key, text string) translate.Problem {
+	if names := strings.Split(key, "."); key != "" {
+		if len(names) > 1 &&
+			(names[0] == "partners" || names[0] == "upstreams" && !upstreamName.MatchString(names[1])) {
+			names[1] = "…"
 		}
-		text = strings.Join(path, ".") + ": " + text
+		text = strings.Join(names, ".") + ": " + text
 	}
 	return translate.Problem{File: s.file, Line: n.Line, Column: n.Column, Text: text}
 }
+
+// escape makes the name of an entry a part of a key, in which dots separate the parts.
+func escape(name string) string { return strings.ReplaceAll(name, ".", "\x00") }
 
 // resolvePath returns the path for a path in the config file, which is relative to the folder of that file.
 func (s *source) resolvePath(path string) string {
@@ -82,12 +73,12 @@ func (s *source) resolvePath(path string) string {
 	return filepath.Join(filepath.Dir(s.file), path)
 }
 
-func (s *source) readFile(path string, keys ...string) ([]byte, bool) {
+func (s *source) readFile(path, key string) []byte {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		s.addProblem(s.fileText(err), keys...)
+		s.add(key, s.fileText(err))
 	}
-	return data, err == nil
+	return data
 }
 
 // fileText returns the text of a problem with a file. It has no path: what is in the place of the path may be a secret.
@@ -101,11 +92,11 @@ func (s *source) fileText(err error) string {
 // relative is the hint of an error about a path.
 func (s *source) relative() string { return "; a relative path starts at " + filepath.Dir(s.file) }
 
-// child returns the value of a key in the mapping n, or nil. For a key such as tokens[1] it returns an entry of the
-// list.
+// child returns the value of a part of a key in the mapping n, or nil. For a part such as tokens[1] it returns an entry
+// of the list.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for name, value := range translate.Members(n) {
-		if name.Value == key {
+		if escape(name.Value) == key {
 			return value
 		}
 	}

@@ -19,9 +19,13 @@ import (
 type Duration time.Duration
 
 func (d *Duration) set(text string) error {
+	return setDuration(d, text, 1, "must be a duration greater than 0s, such as 10s or 500ms")
+}
+
+func setDuration[D ~int64](d *D, text string, least time.Duration, must string) error {
 	v, err := time.ParseDuration(text)
-	if *d = Duration(v); err != nil || v <= 0 {
-		return errors.New("must be a duration greater than 0s, such as 10s or 500ms")
+	if *d = D(v); err != nil || v < least {
+		return errors.New(must)
 	}
 	return nil
 }
@@ -42,11 +46,7 @@ func (d Duration) String() string {
 type DurationOrZero time.Duration
 
 func (d *DurationOrZero) set(text string) error {
-	v, err := time.ParseDuration(text)
-	if *d = DurationOrZero(v); err != nil || v < 0 {
-		return errors.New("must be a duration such as 5m or 0s")
-	}
-	return nil
+	return setDuration(d, text, 0, "must be a duration such as 5m or 0s")
 }
 
 func (d DurationOrZero) String() string { return Duration(d).String() }

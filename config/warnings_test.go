@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
 )
@@ -46,9 +44,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	}
 	overlay := "forms: {legacy: {codes: {\"9980\": open}}}\noperations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}]}}}, bill.create: {reply: {shortUrl: {required: null}}}}\n"
 	proxytest.WriteFile(t, filepath.Join(dir, "mine.yaml"), overlay)
-	if got := load(); got != "" {
-		t.Errorf("with all pairs: %s", got)
-	}
+	equal(t, load(), "")
 }
 
 // What a row of an overlay takes from the table is a warning by name, and so is an operation whose request names no partner.
@@ -105,9 +101,7 @@ func TestR43_CertificatesThatEndAreWarnedAbout(t *testing.T) {
 		got = append(got, regexp.MustCompile(` on .*`).ReplaceAllString(w.Text, ""))
 	}
 	want := []string{"admin.tls.cert: the certificate ends", "upstreams.new.tls.client.cert: the certificate ended"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got, want)
 }
 
 // What the gateway needs of a table is named if it is missing.

@@ -201,10 +201,10 @@ func hasConfigKey(text string) bool {
 	if err != nil {
 		return false
 	}
-	keys := reflect.TypeFor[config.Config]()
+	keys := reflect.VisibleFields(reflect.TypeFor[config.Config]())
 	for key := range translate.Members(root) {
-		for i := range keys.NumField() {
-			if keys.Field(i).Tag.Get("yaml") == key.Value && key.Value != "-" && key.Value != "" {
+		for _, f := range keys {
+			if f.Tag.Get("yaml") == key.Value && key.Value != "-" && key.Value != "" {
 				return true
 			}
 		}

@@ -16,8 +16,8 @@ const message = "request"
 
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
-// Write writes a line about a request. It returns when a line of WARN or above is written, or nobody reads the log. With
-// a logger whose handler is not a [Handler], or not JSON, the line is a record of log/slog.
+// Write writes a line about a request. It returns when a line of WARN or above is written, or nobody reads the log.
+// With a logger whose handler is not a [Handler], or not JSON, the line is a record of log/slog.
 func Write(l *slog.Logger, at time.Time, level slog.Level, attrs []slog.Attr) {
 	if h, ok := l.Handler().(*Handler); ok && h.json {
 		line := lines.Get().(*[]byte)
@@ -33,9 +33,9 @@ func Write(l *slog.Logger, at time.Time, level slog.Level, attrs []slog.Attr) {
 	_ = l.Handler().Handle(context.Background(), r) // as with slog.Logger: there is no place to report an error
 }
 
-// Append appends a line about a request in JSON, as [slog.JSONHandler] writes it, with characters that are not printable
-// escaped. The names of the attributes are constants with letters and _ only, and the values texts, integers, booleans
-// and numbers of milliseconds.
+// Append appends a line about a request in JSON, as [slog.JSONHandler] writes it, with characters that are not
+// printable escaped. The names of the attributes are constants with letters and _ only, and the values texts, integers,
+// booleans and numbers of milliseconds.
 func Append(dst []byte, at time.Time, level slog.Level, attrs []slog.Attr) []byte {
 	dst = at.AppendFormat(append(dst, `{"time":"`...), time.RFC3339Nano)
 	dst = append(append(append(dst, `","level":"`...), level.String()...), `","msg":"`+message+`"`...)

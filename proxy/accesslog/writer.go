@@ -24,38 +24,35 @@ const (
 // A writer collects lines and writes several at once. It has two buffers, so that lines can be added during a write.
 // Nothing runs while they are empty.
 type writer struct {
-	out        io.Writer
-	reportLoss func(count int, err error) []byte // the line about lost lines
-	lost       prometheus.Counter
-	panics     prometheus.Counter
+	sink // only the goroutine of run uses its other fields
 
 	mu      sync.Mutex
 	changed sync.Cond // broadcasts the end of each write, and that unread became true
-	pending []byte    // whole lines
+	next    batch     // the pending lines
 	spare   []byte    // the other buffer; nil during a write
 	writing bool
-	taken   uint64 // how many batches were taken from pending
+	taken   uint64 // how many batches were taken
 	written uint64 // how many of them are written or lost
 
-	began      time.Time // the last write
-	watch      *time.Timer
-	unread     bool  // the current write takes longer than patience: nobody waits for it
-	leftOut    int   // the lines without room since the last batch was taken
-	whyLeftOut error // set at the end of the write during which they were left out
+	began  time.Time // the last write
+	watch  *time.Timer
+	unread bool // the current write takes longer than patience: nobody waits for it
 
 	after time.Duration // from the first pending line to its write; 0 for no buffer
 	most  int           // the size of one buffer
 	timer *time.Timer
 	armed bool // timer will call flush
+}
 
-	// Only the goroutine of run uses the fields below.
-	lostLines int
-	lostError error
-	cutLine   bool // a write failed within a line
+// A batch is what one write writes.
+type batch struct {
+	lines   []byte // whole ones
+	leftOut int    // how many more there were, without room
+	why     error  // set at the end of the write during which they were left out
 }
 
 func newWriter(out io.Writer) *writer {
-	w := &writer{out: out, most: 32 << 10}
+	w := &writer{sink: sink{out: out}, most: 32 << 10}
 	w.lost, w.panics = newCounters()
 	w.changed.L = &w.mu
 	w.timer = time.AfterFunc(time.Hour, w.flush)
@@ -97,9 +94,9 @@ func (w *writer) add(line []byte) {
 
 // addLocked adds a line. Without room for it, it waits for a write. While nobody reads the log, the line is lost.
 func (w *writer) addLocked(line []byte, urgent bool) {
-	for len(w.pending) > 0 && len(w.pending)+len(line) > w.room(urgent) {
+	for len(w.next.lines) > 0 && len(w.next.lines)+len(line) > w.room(urgent) {
 		if w.unread {
-			w.leftOut++
+			w.next.leftOut++
 			w.lost.Inc()
 			return
 		}
@@ -107,7 +104,7 @@ func (w *writer) addLocked(line []byte, urgent bool) {
 			w.changed.Wait()
 		}
 	}
-	w.pending = append(w.pending, line...)
+	w.next.lines = append(w.next.lines, line...)
 }
 
 // room returns how many bytes can be pending.
@@ -129,7 +126,7 @@ func (w *writer) flush() {
 // flushLocked is flush. It releases mu while it waits.
 func (w *writer) flushLocked() {
 	last := w.taken
-	if len(w.pending) > 0 {
+	if len(w.next.lines) > 0 {
 		last++
 	}
 	for w.written < last && !w.unread {
@@ -146,13 +143,6 @@ func (w *writer) isUnread() bool {
 	return w.unread
 }
 
-// A batch is what one write writes.
-type batch struct {
-	lines   []byte
-	leftOut int // how many more lines there were, without room
-	why     error
-}
-
 // start starts the write of the pending lines. It returns false if there is a write already.
 func (w *writer) start() bool {
 	if w.writing {
@@ -165,8 +155,8 @@ func (w *writer) start() bool {
 
 // take takes the pending lines for a write.
 func (w *writer) take() (b batch) {
-	b = batch{w.pending, w.leftOut, w.whyLeftOut}
-	w.pending, w.spare, w.leftOut = w.spare[:0], nil, 0
+	b, w.next = w.next, batch{lines: w.spare[:0], why: w.next.why}
+	w.spare = nil
 	w.taken++
 	w.began = time.Now()
 	w.watch.Reset(patience)
@@ -179,7 +169,7 @@ func (w *writer) run(b batch) {
 		w.write(b)
 		w.mu.Lock()
 		w.end(b)
-		if w.leftOut == 0 && (len(w.pending) == 0 || w.armed) {
+		if w.next.leftOut == 0 && (len(w.next.lines) == 0 || w.armed) {
 			w.writing = false
 			w.watch.Stop()
 			w.mu.Unlock()
@@ -196,7 +186,7 @@ func (w *writer) end(b batch) {
 	}
 	if w.unread {
 		w.unread = false
-		w.whyLeftOut = fmt.Errorf("nobody has read it for %s", time.Since(w.began).Round(time.Millisecond))
+		w.next.why = fmt.Errorf("nobody has read it for %s", time.Since(w.began).Round(time.Millisecond))
 	}
 	w.written++
 	w.changed.Broadcast()
@@ -212,49 +202,60 @@ func (w *writer) lookAtWrite() {
 	}
 }
 
+// A sink is the destination of the lines.
+type sink struct {
+	out        io.Writer
+	reportLoss func(count int, err error) []byte // the line about lost lines
+	lost       prometheus.Counter
+	panics     prometheus.Counter
+	lostLines  int
+	lostError  error
+	cutLine    bool // a write failed within a line
+}
+
 // write writes lines, after a report if lines before them were lost. A report of lines without room follows them.
-func (w *writer) write(b batch) {
-	rest, err := b.lines, w.reportLost()
+func (s *sink) write(b batch) {
+	rest, err := b.lines, s.reportLost()
 	if err == nil {
-		rest, err = w.writeAll(rest)
+		rest, err = s.writeAll(rest)
 	}
 	if err != nil {
 		count := bytes.Count(rest, []byte{'\n'})
-		w.lostLines += count
-		w.lostError = err
-		w.lost.Add(float64(count))
+		s.lostLines += count
+		s.lostError = err
+		s.lost.Add(float64(count))
 	}
 	if b.leftOut > 0 { // lost has them already
-		w.lostLines += b.leftOut
-		w.lostError = cmp.Or(err, b.why)
+		s.lostLines += b.leftOut
+		s.lostError = cmp.Or(err, b.why)
 		if err == nil {
-			_ = w.reportLost()
+			_ = s.reportLost()
 		}
 	}
 }
 
 // reportLost writes how many lines were lost, if any were.
-func (w *writer) reportLost() error {
-	if w.lostLines == 0 {
+func (s *sink) reportLost() error {
+	if s.lostLines == 0 {
 		return nil
 	}
-	report := w.reportLoss(w.lostLines, w.lostError)
-	if w.cutLine {
+	report := s.reportLoss(s.lostLines, s.lostError)
+	if s.cutLine {
 		report = slices.Insert(report, 0, '\n')
 	}
-	if _, err := w.writeAll(report); err != nil {
+	if _, err := s.writeAll(report); err != nil {
 		return err
 	}
-	w.lostLines = 0
+	s.lostLines = 0
 	return nil
 }
 
 // writeAll writes text, in several parts if a write is short. After an error it returns what was not written.
-func (w *writer) writeAll(text []byte) (rest []byte, err error) {
+func (s *sink) writeAll(text []byte) (rest []byte, err error) {
 	for len(text) > 0 {
-		n, err := w.out.Write(text)
+		n, err := s.out.Write(text)
 		if n > 0 {
-			w.cutLine = text[n-1] != '\n'
+			s.cutLine = text[n-1] != '\n'
 			text = text[n:]
 			continue
 		}

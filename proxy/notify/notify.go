@@ -1,11 +1,11 @@
-// Package notify tells people and systems what happens: the events of [Kinds], to the destinations of
+// Package notify reports to people and systems what happens: the events of [Kinds], to the destinations of
 // [config.Config.Notify].
 //
 //	n := notify.New(notify.Options{Config: gateway.Config, Store: opened, Relay: relay, Rollout: router})
 //	go n.Run(ctx)
 //
 // Every gateway looks in the store for what has happened, and offers it to the relay, which stores each event once, by
-// its id, and delivers it as a callback. So no gateway need lead, and none need remember what it has told.
+// its id, and delivers it as a callback. So no gateway need lead, and none need remember what it has reported.
 package notify
 
 import (
@@ -59,12 +59,12 @@ func New(o Options) *Notifier {
 	return &Notifier{Options: o, from: o.Now().Add(-beforeStart), known: map[string]bool{}}
 }
 
-// Run tells until ctx ends.
+// Run reports events until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
 	rollout.Every(ctx, lookEvery, n.Logger, "events could not be queued; the gateway tries again", n.Look)
 }
 
-// An event is what is told. Events that are equal in their identity are the same.
+// An event is what is reported. Events that are equal in their identity are the same.
 type event struct {
 	Event
 	identity []any

@@ -64,14 +64,30 @@ func (r *Relay) Run(ctx context.Context) {
 // callbacks, now and every hour. It ends the wait of callbacks for a time that a wrong clock has set.
 func (r *Relay) sweep(ctx context.Context) {
 	for {
-		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
-			keep := r.current.Load().callbacks
-			n, err := r.store.Sweep(ctx, clock.StoreTime, keep.Retention)
-			r.swept(ctx, "removal of old callbacks and addresses", n, err)
-			n, err = r.store.SweepBodies(ctx, clock.StoreTime, keep.KeepBodies)
-			r.swept(ctx, "removal of bodies of delivered callbacks", n, err)
-			n, err = r.store.Hasten(ctx, r.now(), longestGap(keep))
-			r.swept(ctx, "next attempts that a wrong clock has set", n, err)
+		now, keep := r.now(), r.current.Load().callbacks
+		clock := r.store.Clock(now)
+		for _, part := range []struct {
+			what string
+			do   func(context.Context, time.Time, time.Duration) (int, error)
+			at   time.Time
+			keep time.Duration
+		}{
+			{"removal of old callbacks and addresses", r.store.Sweep, clock.StoreTime, keep.Retention},
+			{"removal of bodies of delivered callbacks", r.store.SweepBodies, clock.StoreTime, keep.KeepBodies},
+			{"next attempts that a wrong clock has set", r.store.Hasten, now, longestGap(keep)},
+		} {
+			if clock.Stepped() { // the clock may be wrong, and removed rows are lost
+				break
+			}
+			n, err := part.do(ctx, part.at, part.keep)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				r.log.Error("rows of the store could not be maintained", "what", part.what, "count", n,
+					"error", err.Error())
+			case n > 0:
+				r.log.Info("rows of the store were maintained", "what", part.what, "count", n)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -87,23 +103,11 @@ func longestGap(c *config.Callbacks) time.Duration {
 	return max(gap+time.Duration(c.Jitter*float64(gap)), longestWait)
 }
 
-// swept logs how a part of a sweep ended, unless it did nothing.
-func (r *Relay) swept(ctx context.Context, what string, n int, err error) {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		r.log.Error("rows of the store could not be maintained", "what", what, "count", n, "error", err.Error())
-	case n > 0:
-		r.log.Info("rows of the store were maintained", "what", what, "count", n)
-	}
-}
-
 // round claims callbacks that are due and starts an attempt at each. An error is counted and logged.
 func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGroup) (int, error) {
 	s := r.current.Load()
-	r.mu.Lock()
-	free, busy := s.callbacks.AtOnce-r.underWay, maps.Clone(r.busy)
-	r.mu.Unlock()
+	underWay, busy := r.attempts.now()
+	free := s.callbacks.AtOnce - underWay
 	if free <= 0 {
 		return 0, nil // the end of an attempt wakes us
 	}
@@ -113,10 +117,10 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 	claimed, err := r.store.Claim(within, now, lease, free, s.callbacks.PerHost, s.perPartner(), busy)
 	r.unclaimed(ctx, err)
 	for _, c := range claimed {
-		r.count(c, 1)
+		r.attempts.count(c, 1)
 		attempts.Go(func() {
 			r.attempt(s, c)
-			r.count(c, -1)
+			r.attempts.count(c, -1)
 			r.Wake()
 		})
 	}
@@ -131,14 +135,28 @@ func (r *Relay) unclaimed(ctx context.Context, err error) {
 	}
 }
 
-// count adds n to the attempts under way.
-func (r *Relay) count(c store.Claimed, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.underWay += n
+// attempts are those under way.
+type attempts struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by host, and by partner
+}
+
+// now returns the counts.
+func (a *attempts) now() (all int, of map[string]int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all, maps.Clone(a.of)
+}
+
+// count adds n.
+func (a *attempts) count(c store.Claimed, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all += n
 	for _, of := range []string{c.Host, string(c.Partner)} {
-		if r.busy[of] += n; r.busy[of] == 0 {
-			delete(r.busy, of)
+		if a.of[of] += n; a.of[of] == 0 {
+			delete(a.of, of)
 		}
 	}
 }
@@ -158,8 +176,7 @@ func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)
 }
 
-// attempt tries to deliver a callback once and records the result. It is not cancelled when the process is told to
-// stop.
+// attempt tries to deliver a callback once and records the result. It is not cancelled when the process stops.
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
@@ -246,12 +263,11 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method()
 	to := s.config.Destination(c.URL)
 	if event {
-		method = http.MethodPost
-	}
-	if event && to == nil {
-		e := without(notAllowed, "the config has no such destination any more")
-		e.unwanted = true
-		return e
+		if method = http.MethodPost; to == nil {
+			e := without(notAllowed, "the config has no such destination any more")
+			e.unwanted = true
+			return e
+		}
 	}
 	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
@@ -281,33 +297,27 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		answer, undecoded, err = readAnswer(res)
 	}
-	form, status := translate.Form(c.Form), res.StatusCode
-	code, acknowledged := s.rows.Answered(form, answer)
-	e := without(badStatus, reasonOfStatus(status))
-	e.Status, e.after = status, retryAfter(res.Header.Get("Retry-After"), r.now())
+	code, acknowledged := s.rows.Answered(translate.Form(c.Form), answer)
+	status, shown, why := res.StatusCode, "", ""
 	if !event {
-		e.Code = answeredCode(c, code)
+		shown = answeredCode(c, code)
 	}
-	but := ""
-	switch inside := status >= 200 && status <= 299; {
+	outcome, reason := ofStatus(status)
+	switch inside := status/100 == 2; {
 	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && acknowledged):
-		e.Outcome, e.Reason, e.after = taken, "", 0
-	case status == http.StatusGone:
-		e.Outcome, e.after = gone, 0
-	case status >= 300 && status <= 399:
-		e.Outcome = redirected
-	case status == http.StatusForbidden:
-		e.Outcome = forbidden
+		outcome, reason = taken, ""
 	case inside && undecoded != "":
-		e.Outcome, but = badAnswer, undecoded+anyWouldDo
+		outcome, why = badAnswer, undecoded+anyWouldDo
 	case inside && err != nil:
-		e.Outcome, but = outcomeOf(err), s.reason(err)
+		outcome, why = outcomeOf(err), s.reason(err)
 	case inside:
-		e.Outcome, but = badAnswer, reasonOf2xx(answer, e.Code, code)+anyWouldDo
+		outcome, why = badAnswer, reasonOf2xx(answer, shown, code)+anyWouldDo
 	}
-	if but != "" {
-		e.Reason = fmt.Sprintf("HTTP %d but %s", status, but)
+	if why != "" {
+		reason += " but " + why
 	}
+	e := without(outcome, reason)
+	e.Status, e.Code, e.after = status, shown, retryAfter(res.Header.Get("Retry-After"), r.now())
 	return e
 }
 

@@ -19,7 +19,7 @@ import (
 func waiting(t testing.TB, form translate.Form, callbacks string) (*testRelay, *clock) {
 	t.Helper()
 	c := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: callbacks, now: c.now})
+	s := newTestRelay(t, setup{callbacks: callbacks, now: c.now})
 	s.accept(s.bind(asked(form, "https://partner.example.com/paid")), inV2)
 	return s, c
 }
@@ -45,8 +45,7 @@ func TestRequestsToPartners(t *testing.T) {
 		_, _ = io.WriteString(w, documented["legacy"])
 	}))
 	defer partner.Close()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: reachable, now: clock.now})
+	s, clock := clocked(t, setup{callbacks: reachable})
 	s.accept(s.bind(asked("legacy", partner.URL+"/a%2Fb/?token=a%20b&&x;y#fragment")), strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1),
 		"Authorization", "Bearer upstream", "Cookie", "c=d", "X-Forwarded-For", "192.0.2.1", "User-Agent", "upstream", "Webhook-Id", "upstream", "Traceparent", "x")
 	c := s.only()
@@ -72,12 +71,12 @@ func TestQueriesAreEscaped(t *testing.T) {
 		"/paid?shop=my shop": "/paid?shop=my%20shop", "/my shop?x HTTP/1.1": "/my%20shop?x%20HTTP/1.1", "/paid?shop=한&a=b": "/paid?shop=%ED%95%9C&a=b",
 		"/paid?a=%20+b&c=%zz&&=[]'\"|;d": "/paid?a=%20+b&c=%zz&&=[]'\"|;d", "/paid?": "/paid?", "/paid": "/paid",
 	} {
-		s := newTestRelay(t, setup{form: "v2"})
+		s := newTestRelay(t, setup{})
 		got := ""
-		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		s.carry(func(r *http.Request) (*http.Response, error) {
 			got = r.URL.RequestURI()
 			return reply(200, documented["v2"]), nil
-		}))
+		})
 		s.accept(s.bind(asked("v2", "https://partner.example.com"+given)), inV2)
 		if s.round(); got != want {
 			t.Errorf("%s is called as %s, want %s", given, got, want)
@@ -161,7 +160,7 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callback {
 	t.Helper()
 	server := httptest.NewServer(partner)
-	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + callbacks})
+	s := newTestRelay(t, setup{callbacks: reachable + callbacks})
 	s.accept(s.bind(asked("v2", server.URL)), inV2)
 	done := make(chan int, 1)
 	go func() { done <- s.round() }()
@@ -182,7 +181,7 @@ func TestAttemptsHaveATimeLimit(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTestRelay(t, setup{form: "v2", callbacks: ", timeout: 7s"})
+			s := newTestRelay(t, setup{callbacks: ", timeout: 7s"})
 			s.deliverable("https://partner.example.com/", "A")
 			s.Carry(answers)
 			begun := time.Now()

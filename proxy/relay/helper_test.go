@@ -96,6 +96,14 @@ func newTestRelay(t testing.TB, s setup) *testRelay {
 	return onStore(t, s, opened)
 }
 
+// clocked is newTestRelay with a clock.
+func clocked(t testing.TB, s setup) (*testRelay, *clock) {
+	t.Helper()
+	c := newClock()
+	s.now = c.now
+	return newTestRelay(t, s), c
+}
+
 func onStore(t testing.TB, s setup, opened *store.Store) *testRelay {
 	t.Helper()
 	st := &testRelay{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
@@ -131,6 +139,18 @@ func (s *testRelay) bind(a relay.Binding) string {
 	u, err := url.Parse(ours)
 	must(s.t, err)
 	return u.Path
+}
+
+// path is bind for the address of a bill of a partner that speaks form.
+func (s *testRelay) path(form translate.Form) string {
+	s.t.Helper()
+	return s.bind(asked(form, "https://partner.example.com/"))
+}
+
+// registered is bind for the address of a registration.
+func (s *testRelay) registered(merchant string) string {
+	s.t.Helper()
+	return s.bind(registration("v2", merchant, "https://partner.example.com/"))
 }
 
 // post is an upstream's callback. Headers come in pairs.
@@ -276,6 +296,12 @@ func reply(status int, body string, headers ...string) *http.Response {
 func always(status int, body string, headers ...string) carrier {
 	return func(*http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }
 }
+
+// success is a partner that takes every callback.
+var success = always(200, documented["v2"])
+
+// carry sends callbacks to a partner without a network.
+func (s *testRelay) carry(partner carrier) { s.Carry(partner) }
 
 // hung is a partner that gives none.
 func hung(r *http.Request) (*http.Response, error) {

@@ -56,15 +56,15 @@ func (r *Relay) compare(
 	ctx context.Context, s *settings, l *store.Look, shown Shown, at, next time.Time,
 ) (time.Time, error) {
 	config, final := s.callbacks.Reconcile, billing.Final(s.config.Table, shown.Means)
-	told, tells, err := r.store.Told(ctx, subject(l.Address, l.Bill), l.Merchant, s.later(shown.Means), l.Upstream,
-		shown.Means)
+	reported, reports, err := r.store.Told(ctx, subject(l.Address, l.Bill), l.Merchant, s.later(shown.Means),
+		l.Upstream, shown.Means)
 	before := *l
 	*l = store.Look{Address: l.Address, Shown: shown.Means, Since: at}
 	switch {
 	case err != nil:
 		return next, err
 	// Not every upstream reports cancels. A callback of one that does not would be invented.
-	case told, final && !tells:
+	case reported, final && !reports:
 		if l.Since = (time.Time{}); final {
 			next = time.Time{}
 		}

@@ -99,7 +99,7 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 	t.Parallel()
 	at := proxytest.SQLite(t)
 	s := sealing(t, at, storeKey)
-	kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.path("v2")
 	s.lose(path)
 	digits := strings.TrimPrefix(path, "/callback/")
 	for _, forged := range map[string]string{
@@ -123,7 +123,7 @@ func TestFirstKeyKeepsSealedAddresses(t *testing.T) {
 	at := proxytest.SQLite(t)
 	s := sealing(t, at, nil)
 	s.bind(ofBill(key, "kept", "https://partner.example.com/"))
-	path := s.bind(asked("v2", "https://partner.example.com/"))
+	path := s.path("v2")
 	s.lose(path)
 	must(t, s.store.Close())
 	gives(t, 1)(store.ChangeKey(t.Context(), at, nil, storeKey))

@@ -29,10 +29,12 @@ func gauge(name, help string) *prometheus.Desc {
 
 var (
 	queueDepth = gauge("waiting", "Callbacks that are stored and not delivered yet, of an upstream up to 10,000.")
-	deadDepth  = gauge("dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision; up to 10,000.")
-	oldest     = gauge("oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.")
-	missing    = gauge("missing", "Bills whose state has moved without a callback, and for which none was made, up to 10,000.")
-	overdue    = prometheus.NewDesc("billbridge_callbacks_overdue_seconds",
+	deadDepth  = gauge("dead",
+		"Failed callbacks: their attempts are over, and they wait for an operator's decision; up to 10,000.")
+	oldest  = gauge("oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.")
+	missing = gauge("missing",
+		"Bills whose state has moved without a callback, and for which none was made, up to 10,000.")
+	overdue = prometheus.NewDesc("billbridge_callbacks_overdue_seconds",
 		"For how long an attempt at a callback has been due and was not begun.", nil, nil)
 )
 
@@ -117,15 +119,12 @@ func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
 		m.passed.WithLabelValues(upstream, string(n.Recognised)).Inc()
 	}
-	for _, field := range n.Report.Dropped {
-		m.fields.WithLabelValues(upstream, "dropped", translate.PathInTable(field)).Inc()
+	for what, fields := range map[string][]string{"dropped": n.Report.Dropped, "mismatched": n.Report.Mismatched} {
+		for _, field := range fields {
+			m.fields.WithLabelValues(upstream, what, translate.PathInTable(field)).Inc()
+		}
 	}
-	if n.Report.Unknown > 0 {
-		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
-	}
-	for _, field := range n.Report.Mismatched {
-		m.fields.WithLabelValues(upstream, "mismatched", translate.PathInTable(field)).Inc()
-	}
+	m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
 }
 
 // Describe implements prometheus.Collector.

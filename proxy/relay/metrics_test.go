@@ -11,9 +11,8 @@ import (
 // All that Prometheus reads after some callbacks.
 func TestMetricsOfCallbacks(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
-	legacy, same := s.bind(asked("legacy", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s, 1m]"})
+	legacy, same := s.path("legacy"), s.path("v2")
 	fails(t, "", "it is bound")(s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")))
 	s.accept(legacy, inV2)
 	s.accept(legacy, inV2)                           // again
@@ -46,7 +45,7 @@ func TestMetricsOfCallbacks(t *testing.T) {
 func TestMetricsOfFields(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	path := s.bind(asked("v2", "https://partner.example.com/"))
+	path := s.path("v2")
 	for range 2 { // again is not twice
 		s.accept(path, strings.TrimSuffix(inLegacy, "}")+`,"canary":"1","another":{"canary":2}}`)
 	}
@@ -79,9 +78,9 @@ func TestMetricsWithoutStore(t *testing.T) {
 // An upstream of a new config has counters from then on, and those of other upstreams continue.
 func TestMetricsOfANewUpstream(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2"})
+	s := newTestRelay(t, setup{})
 	s.deliverable("https://partner.example.com/", "A")
-	c := setup{form: "v2"}.config(t)
+	c := setup{}.config(t)
 	c.Upstreams[0].Name = "new"
 	s.Use(c)
 	s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)

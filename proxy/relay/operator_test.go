@@ -46,8 +46,7 @@ func (s *testRelay) list(query string) (bills []string, list []operate.Callback)
 // and waiting.
 func operatedRelay(t *testing.T) (*testRelay, *clock) {
 	t.Helper()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]", now: clock.now})
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s]"})
 	for _, c := range []struct {
 		key, bill string
 		status    int
@@ -97,11 +96,11 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+			s := newTestRelay(t, setup{callbacks: ", schedule: [0s]"})
 			s.deliverable("https://partner.example.com/", "A")
 			s.Carry(always(500, ""))
 			s.round()
-			s.Carry(always(200, documented["v2"]))
+			s.Carry(success)
 			stop := s.start()
 			synctest.Wait() // it sleeps
 			target := "/callbacks/" + s.only().ID + "/replay"
@@ -119,7 +118,7 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 // The partner of a callback has its name beside the hash, in the list, in one callback and in the audit log.
 func TestCallbacksHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
+	s := newTestRelay(t, setup{callbacks: ", schedule: [0s]", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
 	s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), notice("v2", key, bill))
 	s.Carry(always(500, documented["v2"]))
 	s.round()

@@ -29,10 +29,10 @@ func TestOperator(t *testing.T) {
 			case "sweep":
 				works(t)(s.store.SweepBodies(t.Context(), clock.now().Add(time.Hour), time.Minute))
 			case "deliver":
-				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+				s.carry(func(r *http.Request) (*http.Response, error) {
 					shown = append(shown, s.named(r.Header.Get("Webhook-Id")))
 					return reply(200, documented["v2"]), nil
-				}))
+				})
 				s.round()
 			case "log":
 				return s.logged()

@@ -87,13 +87,13 @@ func (s *testRelay) deliverableTo(key, address, bill string, more ...string) {
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.AtOnce, c.PerHost = 16, 2 }) + ", timeout: 45s"})
+		s := newTestRelay(t, setup{callbacks: tuned(func(c *config.Callbacks) { c.AtOnce, c.PerHost = 16, 2 }) + ", timeout: 45s"})
 		var dead []string
 		for i := range 40 {
 			dead = append(dead, fmt.Sprintf("shop-%d.example.com", i))
 		}
 		g := newGate(dead...)
-		s.Carry(carrier(g.carry))
+		s.carry(g.carry)
 		stop := s.start()
 		for i, host := range dead {
 			s.deliverable("https://"+host+"/", fmt.Sprintf("dead-%d", i))
@@ -138,18 +138,17 @@ func registration(form translate.Form, merchant, address string) relay.Binding {
 // each of them, also if the merchant has registered again with another address meanwhile.
 func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m]", now: clock.now})
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s, 1m]"})
 	var got []string
 	status := 500
-	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+	s.carry(func(r *http.Request) (*http.Response, error) {
 		body, _ := io.ReadAll(r.Body)
 		if status == 200 {
 			got = append(got, string(body))
 		}
 		return reply(status, documented["v2"]), nil
-	}))
-	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
+	})
+	path := s.registered("s")
 	other := s.bind(registration("v2", "t", "https://partner.example.com/"))
 	send := func(path, merchant, status string) {
 		t.Helper()
@@ -218,8 +217,7 @@ func TestPaidAfterCancelledIsARepetition(t *testing.T) {
 func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
-		clock := newClock()
-		s := newTestRelay(t, setup{form: "v2", now: clock.now})
+		s, _ := clocked(t, setup{})
 		a := asked("v2", "https://partner.example.com/")
 		a.OfBill, a.Bill = ofBill, ""
 		path := s.bind(a)
@@ -227,7 +225,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 		s.Carry(always(500, ""))
 		s.round()
 		s.accept(path, `{"another":""}`)
-		s.Carry(always(200, documented["v2"]))
+		s.Carry(success)
 		equal(t, s.round(), 0, ofBill)
 	}
 }
@@ -262,7 +260,7 @@ func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 func TestConcurrentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.AtOnce = 5 })})
+		s := newTestRelay(t, setup{callbacks: tuned(func(c *config.Callbacks) { c.AtOnce = 5 })})
 		g := newGate()
 		shut := make(chan struct{})
 		for i := range 20 {
@@ -270,7 +268,7 @@ func TestConcurrentAttemptsAreLimited(t *testing.T) {
 			g.shut[host] = shut
 			s.deliverableTo(fmt.Sprint("key-", i), "https://"+host+"/", fmt.Sprint(i))
 		}
-		s.Carry(carrier(g.carry))
+		s.carry(g.carry)
 		stop := s.start()
 		for want := 5; want <= 20; want++ {
 			synctest.Wait()

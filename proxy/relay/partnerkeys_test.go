@@ -16,7 +16,7 @@ import (
 // Two keys of one partner: a callback may name either, whichever key the address came with, and all are listed under both.
 func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2"})
+	s := newTestRelay(t, setup{})
 	a := asked("v2", "https://partner.example.com/")
 	first := s.bind(a)
 	a.Partner, a.Bill = partner.Of("new-key"), "second"
@@ -50,7 +50,7 @@ func (b *bodyAfter) Read(p []byte) (int, error) {
 // The key of a callback becomes one of another partner after its address was read: the callback is the partner's, and is not refused.
 func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2"})
+	s := newTestRelay(t, setup{})
 	a := asked("v2", "https://partner.example.com/")
 	a.Partner = partner.Of("new-key")
 	path := s.bind(a)

@@ -38,9 +38,9 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 		for name, narrow := range map[string]string{
 			"network": ", ports: []", "port": `, ports: [1], allow: [127.0.0.0/8, "::1/128"]`, "scheme": reachable + ", https_only: true",
 		} {
-			s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
+			s := newTestRelay(t, setup{callbacks: reachable})
 			s.deliverable(address, "A")
-			s.Use(setup{form: "v2", callbacks: narrow}.config(t))
+			s.Use(setup{callbacks: narrow}.config(t))
 			if s.round(); s.only().LastOutcome != "address" {
 				t.Errorf("%s, another %s: %+v", address, name, s.only())
 			}
@@ -51,10 +51,10 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 // Callbacks to a host that is not allowed do not delay those to others.
 func TestRefusedHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
+	s := newTestRelay(t, setup{callbacks: reachable + tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
 	path := s.bind(asked("v2", "http://127.0.0.1:1/"))
-	s.Use(setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })}.config(t))
-	s.Carry(always(200, documented["v2"]))
+	s.Use(setup{callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })}.config(t))
+	s.Carry(success)
 	s.accept(path, inV2) // the upstream knows the address, so it is taken
 	s.deliverable("https://partner.example.com/", "B")
 	equal(t, s.round(), 2, "attempts")
@@ -66,9 +66,8 @@ func TestRefusedHostDelaysNoOther(t *testing.T) {
 // With a config without callbacks no more addresses are replaced. Earlier addresses still work: upstreams have them.
 func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
-	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s], success: any-2xx"})
+	path := s.path("legacy")
 	s.accept(path, inV2)
 	s.Use(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
 	const theirs = "https://partner.example.com/another"
@@ -92,15 +91,14 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 // A panic in an attempt is a failed attempt: the next attempt is made, and nothing else is affected.
 func TestR40_PanicInAnAttempt(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s, 1m]"})
 	s.deliverable("https://partner.example.com/", "A")
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) { panic("what a partner answered") }))
+	s.carry(func(*http.Request) (*http.Response, error) { panic("what a partner answered") })
 	s.round()
 	if c := s.stored()[0]; c.State != store.Waiting || c.LastOutcome != "internal" || c.Attempts != 1 {
 		t.Errorf("%+v", c)
 	}
-	s.Carry(always(200, documented["v2"]))
+	s.Carry(success)
 	clock.add(time.Minute)
 	s.round()
 	equal(t, s.stored()[0].State, store.Delivered)
@@ -109,14 +107,13 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 // An attempt ends with the config that it began with; the next one uses the current config.
 func TestReloadDuringAnAttempt(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m]", now: clock.now})
-	next := setup{form: "v2", callbacks: ", schedule: [0s, 1h, 2h], success: any-2xx"}
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s, 1m]"})
+	next := setup{callbacks: ", schedule: [0s, 1h, 2h], success: any-2xx"}
 	s.deliverable("https://partner.example.com/", "A")
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+	s.carry(func(*http.Request) (*http.Response, error) {
 		s.Use(next.config(t))
 		return reply(202, ""), nil
-	}))
+	})
 	s.round()
 	if c := s.only(); c.State != store.Waiting || c.Next.Sub(clock.now()) != time.Minute {
 		t.Errorf("%+v", c)

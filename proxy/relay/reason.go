@@ -69,20 +69,18 @@ func is[E error](err error) bool {
 }
 
 // reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.
-func reasonOf2xx(answer []byte, shown, code string) (why string) {
+func reasonOf2xx(answer []byte, shown, code string) string {
 	switch {
 	case shown != "":
-		why = "code " + shown
+		return "code " + shown
 	case len(answer) == 0:
-		why = "an empty body"
+		return "an empty body"
 	case code != "":
-		why = "a code that cannot be shown"
+		return "a code that cannot be shown"
 	case !translate.IsJSON(answer):
-		why = "the body is not JSON"
-	default:
-		why = "no code in the body"
+		return "the body is not JSON"
 	}
-	return why
+	return "no code in the body"
 }
 
 // code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
@@ -100,18 +98,20 @@ func answeredCode(c store.Claimed, code string) string {
 	return code
 }
 
-// reasonOfStatus is why an answer with another status is no success.
-func reasonOfStatus(status int) string {
+// ofStatus is the outcome of an answer with a status, and why it is no success.
+func ofStatus(status int) (outcome, reason string) {
 	more := ""
 	switch {
 	case status == http.StatusGone:
-		more = ": the partner wants no more attempts"
+		outcome, more = gone, ": the partner wants no more attempts"
 	case status == http.StatusForbidden:
-		more = ": the partner refuses the caller"
-	case status >= 300 && status <= 399:
-		more = ": redirects are not followed"
+		outcome, more = forbidden, ": the partner refuses the caller"
+	case status/100 == 3:
+		outcome, more = redirected, ": redirects are not followed"
+	default:
+		outcome = badStatus
 	}
-	return fmt.Sprintf("HTTP %d%s", status, more)
+	return outcome, fmt.Sprintf("HTTP %d%s", status, more)
 }
 
 // readAnswer reads a partner's answer, up to answerLimit. The gateway asks for no content coding, but some
@@ -123,11 +123,12 @@ func readAnswer(res *http.Response) (answer []byte, undecoded string, err error)
 		return sent, "", err
 	}
 	var body io.Reader
+	compressed := bytes.NewReader(sent)
 	switch coding {
 	case "gzip", "x-gzip":
-		body, err = gzip.NewReader(bytes.NewReader(sent))
+		body, err = gzip.NewReader(compressed)
 	case "deflate":
-		if body, err = zlib.NewReader(bytes.NewReader(sent)); err != nil { // some servers leave out the header of zlib
+		if body, err = zlib.NewReader(compressed); err != nil { // some servers leave out the header of zlib
 			body, err = flate.NewReader(bytes.NewReader(sent)), nil
 		}
 	case "br", "zstd", "compress":

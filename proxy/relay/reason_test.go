@@ -117,7 +117,7 @@ func TestReasonsOfErrors(t *testing.T) {
 		"the connection failed":                                &url.Error{Op: "Post", URL: "https://canary.example.com/?token=canary", Err: fmt.Errorf("canary")},
 	} {
 		s := newTestRelay(t, setup{})
-		s.Carry(carrier(func(*http.Request) (*http.Response, error) { return nil, err }))
+		s.carry(func(*http.Request) (*http.Response, error) { return nil, err })
 		s.deliverable("https://partner.example.com/canary?token=canary", "A")
 		s.round()
 		s.reasons("connection", reason)
@@ -159,15 +159,14 @@ func TestReasonsOfAnswers(t *testing.T) {
 // Every attempt is listed, with its time and how long it took.
 func TestEveryAttemptIsListed(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m, 1m]", now: clock.now})
+	s, clock := clocked(t, setup{callbacks: ", schedule: [0s, 1m, 1m]"})
 	statuses := []int{500, 403, 200}
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+	s.carry(func(*http.Request) (*http.Response, error) {
 		clock.add(1500e6)
 		status := statuses[0]
 		statuses = statuses[1:]
 		return reply(status, documented["v2"]), nil
-	}))
+	})
 	s.deliverable("https://partner.example.com/", "A")
 	for range 3 {
 		s.round()

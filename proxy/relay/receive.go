@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,12 +152,13 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r, a := in.relay, in.address
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
-	c, notice, refused := in.callback(req.Header.Get("Content-Type"), body)
+	given := req.Header.Get("Content-Type")
+	c, notice, refused := in.callback(given, body)
 	if refused != nil && refused.reason == anotherPartner { // its key may have become one of the partner a moment ago
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
 		}
-		c, notice, refused = in.callback(req.Header.Get("Content-Type"), body)
+		c, notice, refused = in.callback(given, body)
 	}
 	if refused != nil {
 		return refused
@@ -259,7 +259,8 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 		}
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
-		c.Look = cmp.Or(in.s.nextLook(a.Created, c.Received), c.Received) // of an old bill once more: it is missing no more
+		// Of an old bill once more: it is missing no more.
+		c.Look = cmp.Or(in.s.nextLook(a.Created, c.Received), c.Received)
 	}
 	return c, notice, nil
 }
@@ -271,18 +272,14 @@ func (in *inbound) translate(given string, body []byte) (
 ) {
 	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
-	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
-		if contentType = formType(given); contentType == "" || len(body) == 0 {
-			refused = &refusal{
-				http.StatusUnsupportedMediaType, "type",
-				"a callback must be JSON, or a form of the type " + formMedia,
-			}
-			return notice, nil, "", refused
-		}
-	}
 	if err != nil {
 		// Another parser could read it differently: a duplicate field, invalid UTF-8, too many levels (R01).
 		refused = &refusal{http.StatusBadRequest, "ambiguous", err.Error()}
+	} else if notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
+		if contentType = formType(given); contentType == "" || len(body) == 0 {
+			text := "a callback must be JSON, or a form of the type " + formMedia
+			refused = &refusal{http.StatusUnsupportedMediaType, "type", text}
+		}
 	}
 	return notice, translated, contentType, refused
 }
@@ -349,73 +346,3 @@ func formType(given string) string {
 
 // newID returns a new webhook-id.
 func newID() string { return "cb_" + random() }
-
-// lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a
-// callback (INTERFACE.md, Events). A final answer would lose the callback of a payment.
-const lostFor = 24 * time.Hour
-
-// lostMark is the prefix of the ids of rows for lost addresses. What follows is in the log: the upstream and the
-// shared digits of a sealed id, or / and the lostName of another one.
-const lostMark = "lost "
-
-// lostName names an id that another key has sealed, or nobody: all of its digits are a secret.
-func lostName(id string) string {
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:store.SharedDigits]
-}
-
-var lostForm = regexp.MustCompile(`^([^/]*)/[0-9a-f]{12}$`)
-
-// mayLackAddresses reports whether the store was restored, or lacks writes after a fail-over, a short time ago.
-func (r *Relay) mayLackAddresses(ctx context.Context) bool {
-	state, err := r.store.Rollout(ctx)
-	return err != nil || !state.Restored.At.IsZero() && r.now().Sub(state.Restored.At) < lostFor
-}
-
-// lost asks the upstream to send a callback to a lost address again.
-func (in *inbound) lost(req *http.Request, lost string) *refusal {
-	body, refused := in.read(req)
-	if refused != nil {
-		return refused
-	}
-	_, notice, _ := in.s.rows.Translate(nil, body, in.form, in.form)
-	bills := notice.Values[billing.Bill]
-	of := fmt.Sprintf("bill %.40q", bills)
-	for _, key := range notice.Values[billing.Partner] {
-		if strings.Contains(fmt.Sprint(bills), key) { // a key is never logged
-			of = "a bill"
-		}
-		of += " of partner " + partner.ShortOf(key)
-	}
-	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, "+
-		"and it lacks writes since a fail-over or a restore: "+
-		"they get 503, so that the backend sends them again. See billbridge callbacks assign --help",
-		"lost", lost, "of", of)
-	return &refusal{
-		http.StatusServiceUnavailable, "lost_address",
-		"the callback cannot be stored now. Send it again later",
-	}
-}
-
-// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The
-// error is a [*Wrong] if the address is wrong. shown is the address for the audit log, without secrets.
-func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
-	switch m := lostForm.FindStringSubmatch(lost); {
-	case m == nil:
-		return &Wrong{"lost must be the name that the log has, such as new/8c21f6e0a94b"}
-	case m[1] != "" && m[1] != like.Upstream:
-		return &Wrong{"the lost address is of upstream " + m[1] + ", and the callback of " + like.Upstream}
-	}
-	if _, err := r.current.Load().guard.check(like.URL); err != nil {
-		return &Wrong{"the address " + err.Error()}
-	}
-	if dryRun {
-		return nil
-	}
-	a := store.Address{
-		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL,
-		Created: r.now(),
-	}
-	return r.store.Rebind(ctx, a, store.Change{
-		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
-	})
-}

@@ -23,7 +23,8 @@ const (
 		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
 )
 
-// The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
+// The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream. Fields
+// that the table does not have stay in the same form, whatever the spelling of the key.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 	t.Parallel()
 	// The forms of the backend and of the partner, the body, the stored one, and as what it is passed on.
@@ -41,13 +42,13 @@ legacy | legacy | V2 | LEGACY |
 v2 | legacy | {"apiKey":"demo-key","billId":"A1B2C3D4E5F6G7H8I9J0","apprSign":"x","new":1} | {"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0"} |
 v2 | legacy | {"billId":17} | {"bill_id":"17"} |
 v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
+v2 | v2 | {"apikey":"demo-key","member_id":"m","status":"PAUSED"} | {"apiKey":"demo-key","member_id":"m","status":"PAUSED"} |
 `) {
 		from, to, body, want, passed := translate.Form(row[0]), translate.Form(row[1]), words.Replace(row[2]), words.Replace(row[3]), row[4]
 		unrelated := !strings.Contains(strings.ToLower(body), "bill") // it names no bill
 		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
-			clock := newClock()
-			s := newTestRelay(t, setup{form: from, now: clock.now})
+			s, clock := clocked(t, setup{form: from})
 			a := asked(to, "https://Partner.example.com:8443/paid?x=1")
 			a.Bill, a.OfBill = "", false // any bill of the partner
 			path := s.bind(a)
@@ -76,16 +77,6 @@ v2 | legacy | {"apiKey":"demo-key"} | {"apikey":"demo-key"} |
 	}
 }
 
-// Fields of a registration's status that the table does not have stay, whatever the spelling of the key.
-func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
-	t.Parallel()
-	s := newTestRelay(t, setup{})
-	s.accept(s.bind(registration("v2", "s", "https://partner.example.com/")), `{"apikey":"demo-key","member_id":"m","status":"PAUSED"}`)
-	if c, want := s.only(), `{"apiKey":"demo-key","member_id":"m","status":"PAUSED"}`; string(c.Body) != want {
-		t.Errorf("got %s, want %s", c.Body, want)
-	}
-}
-
 // JSON that the table does not recognise is delivered unchanged, so that no notice of a payment is lost. It is recognised as JSON
 // whatever its content type.
 func TestUnrecognisedJSONPasses(t *testing.T) {
@@ -97,7 +88,7 @@ func TestUnrecognisedJSONPasses(t *testing.T) {
 		for _, form := range forms {
 			for _, label := range []string{"", "application/json", "Text/Plain; charset=EUC-KR", formMedia} {
 				s := newTestRelay(t, setup{form: "legacy"})
-				path := s.bind(asked(form, "https://partner.example.com/"))
+				path := s.path(form)
 				if w := s.post(path, body, "Content-Type", label); w.Code != 200 || w.Body.String() != documented["legacy"] {
 					t.Errorf("%s: %d %s", name, w.Code, w.Body)
 				}
@@ -131,7 +122,7 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 	} {
 		for _, body := range bodies {
 			s := newTestRelay(t, setup{form: "legacy"})
-			w := s.post(s.bind(asked("v2", "https://partner.example.com/")), body, "Content-Type", label)
+			w := s.post(s.path("v2"), body, "Content-Type", label)
 			s.holds(w, "legacy", http.StatusUnsupportedMediaType, "up", "type")
 		}
 	}
@@ -143,17 +134,17 @@ func TestFormCallbacks(t *testing.T) {
 	for _, body := range []string{"bill_id=" + bill + "&apikey=demo-key&appr_price=1004", "billId=another&x=1&x=2&x=%ff", "apikey=%zz"} {
 		for _, form := range forms {
 			s := newTestRelay(t, setup{form: "legacy"})
-			s.accept(s.bind(asked(form, "https://partner.example.com/")), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
+			s.accept(s.path(form), body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
 			if got := s.only(); string(got.Body) != body || got.ContentType != formMedia+"; charset=EUC-KR" || got.Bill != bill {
 				t.Errorf("%s: %+v %q", body, got, got.Body)
 			}
 			s.counts("billbridge_callbacks_passed_total", `{as="unrecognised",upstream="up"} 1`)
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			s.carry(func(r *http.Request) (*http.Response, error) {
 				if sent, err := io.ReadAll(r.Body); string(sent) != body || r.Header.Get("Content-Type") != formMedia+"; charset=EUC-KR" {
 					t.Errorf("%s is delivered as %s, %v, %v", body, sent, r.Header, err)
 				}
 				return reply(200, ""), nil
-			}))
+			})
 			s.round()
 		}
 	}
@@ -169,17 +160,17 @@ func TestCallbacksWithoutAKey(t *testing.T) {
 		{"billId=" + bill, formMedia},
 	} {
 		s := newTestRelay(t, setup{})
-		path := s.bind(asked("legacy", "https://partner.example.com/"))
+		path := s.path("legacy")
 		s.accept(path, c.body, "Content-Type", c.label)
 		s.accept(path, c.body, "Content-Type", c.label) // again is not twice
 		s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
 
 		s = newTestRelay(t, setup{callbacks: ", require_key: true"})
-		w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), c.body, "Content-Type", c.label)
+		w := s.post(s.path("legacy"), c.body, "Content-Type", c.label)
 		s.holds(w, "v2", http.StatusForbidden, "up", "no_key")
 	}
 	s := newTestRelay(t, setup{callbacks: ", require_key: true"})
-	path := s.bind(asked("legacy", "https://partner.example.com/"))
+	path := s.path("legacy")
 	s.accept(path, inV2)
 	s.counts("billbridge_callbacks_refused_total")
 }
@@ -226,11 +217,10 @@ func FuzzR22_ContentType(f *testing.F) {
 // An upstream that missed our answer sends again; the partner gets the callback once.
 func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
-	clock := newClock()
-	s := newTestRelay(t, setup{form: "legacy", now: clock.now})
+	s, clock := clocked(t, setup{form: "legacy"})
 	attempts := 0
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil }))
-	path, other := s.bind(asked("v2", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+	s.carry(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil })
+	path, other := s.path("v2"), s.path("v2")
 	again := func(path, body string, stored, repeated int) {
 		t.Helper()
 		w := s.post(path, body)

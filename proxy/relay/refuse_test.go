@@ -3,7 +3,6 @@ package relay_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -65,7 +64,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 		for _, body := range bodies {
 			for _, form := range forms {
 				s := newTestRelay(t, setup{form: "legacy"})
-				path := s.bind(asked(form, "https://partner.example.com/"))
+				path := s.path(form)
 				w := s.post(path, body)
 				s.holds(w, "legacy", 404, "up", reason)
 				equal(t, len(s.stored()), 0, body)
@@ -79,7 +78,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 func TestAddressOfARegistration(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	path := s.bind(registration("v2", "s", "https://partner.example.com/"))
+	path := s.registered("s")
 	for i, id := range []string{"one", "two", bill} {
 		s.accept(path, notice("legacy", key, id))
 		if got := s.stored(); len(got) != i+1 || got[i].Bill != id || got[i].Order != hash(key)+" "+id {
@@ -97,7 +96,7 @@ func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s := newTestRelay(t, setup{form: "legacy", store: url})
-		path := s.bind(registration("v2", "s", "https://partner.example.com/"))
+		path := s.registered("s")
 		long := ""
 		for i := 0; len(long) < 100_000; i++ {
 			long += hash(strconv.Itoa(i)) // nothing that could be compressed
@@ -128,7 +127,7 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 	} {
 		for _, form := range forms {
 			s := newTestRelay(t, setup{form: "legacy"})
-			w := s.post(s.bind(asked(form, "https://partner.example.com/")), body)
+			w := s.post(s.path(form), body)
 			s.holds(w, "legacy", 400, "up", "ambiguous")
 			equal(t, len(s.stored()), 0, body)
 		}
@@ -139,7 +138,7 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 func TestInvalidPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	path := s.bind(asked("v2", "https://partner.example.com/"))
+	path := s.path("v2")
 	id := strings.TrimPrefix(path, "/callback/")
 	for target, status := range map[string]int{
 		path: 200, path + "?apikey=stolen&x=%zz": 200, "/any/prefix" + path: 200, "/callback/x" + path: 200, "/%2f" + path: 200,
@@ -180,7 +179,7 @@ func TestMethodOfTheTable(t *testing.T) {
 	for right, of := range map[string]setup{"POST": {}, "PUT": {top: fmt.Sprintf("table: {overlay: %q}", overlay)}} {
 		for method := range strings.FieldsSeq("GET HEAD DELETE OPTIONS post X POST PUT") {
 			s := newTestRelay(t, of)
-			w := s.send(httptest.NewRequest(method, s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inV2)))
+			w := s.send(httptest.NewRequest(method, s.path("v2"), strings.NewReader(inV2)))
 			if method != right {
 				s.holds(w, "v2", 405, "none", "method")
 				equal(t, w.Header().Get("Allow"), right)
@@ -188,10 +187,10 @@ func TestMethodOfTheTable(t *testing.T) {
 				continue
 			}
 			answers(t, w, 200, map[string]string{"POST": `{"code":"0000"}`, "PUT": `{"code":"0000","ok":1}`}[method])
-			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+			s.carry(func(r *http.Request) (*http.Response, error) {
 				equal(t, r.Method, method)
 				return reply(200, `{"code":"0000"}`), nil
-			}))
+			})
 			s.round()
 			equal(t, s.only().State, store.Delivered)
 		}
@@ -202,12 +201,12 @@ func TestContentCodingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{{"gzip"}, {"br"}, {"identity, gzip"}, {"x"}, {"identity", "gzip"}, {"", "gzip"}} {
 		s := newTestRelay(t, setup{form: "legacy"})
-		r := httptest.NewRequest("POST", s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inLegacy))
+		r := httptest.NewRequest("POST", s.path("v2"), strings.NewReader(inLegacy))
 		r.Header["Content-Encoding"] = lines
 		s.holds(s.send(r), "legacy", 415, "up", "coding")
 	}
 	s := newTestRelay(t, setup{})
-	path := s.bind(asked("v2", "https://partner.example.com/"))
+	path := s.path("v2")
 	s.accept(path, "1", "Content-Encoding", "Identity")
 	s.accept(path, "2", "Content-Encoding", "")
 }
@@ -220,7 +219,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			s := newTestRelay(t, setup{form: "legacy", top: "limits: {body: 1KiB}"})
 			server := httptest.NewServer(s)
 			defer server.Close()
-			path := s.bind(asked("v2", "https://partner.example.com/"))
+			path := s.path("v2")
 			var body io.Reader = strings.NewReader(`"` + strings.Repeat("x", size-2) + `"`)
 			if !announced {
 				body = io.MultiReader(body) // whose length the client does not know: it comes in chunks
@@ -257,7 +256,7 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 	} {
 		s := newTestRelay(t, setup{form: "legacy"})
 		server := httptest.NewServer(s)
-		path := s.bind(asked("v2", "https://partner.example.com/"))
+		path := s.path("v2")
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		must(t, err)
 		if _, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s", path, sent); err == nil {
@@ -295,7 +294,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestRelay(t, c.of)
-			path := s.bind(asked("v2", "https://partner.example.com/"))
+			path := s.path("v2")
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			c.before(s, leave)
@@ -320,18 +319,3 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 type during func()
 
 func (d during) Read([]byte) (int, error) { d(); return 0, io.EOF }
-
-// An acknowledged callback is on the disk: another process that opens the file finds it.
-func TestR30_AcknowledgedIsOnTheDisk(t *testing.T) {
-	t.Parallel()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-	s := newTestRelay(t, setup{store: url})
-	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inV2)
-	want := s.only()
-	if err := s.store.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		t.Fatal(err)
-	}
-	if got := newTestRelay(t, setup{store: url}).only(); got.ID != want.ID || string(got.Body) != string(want.Body) {
-		t.Errorf("%+v", got)
-	}
-}

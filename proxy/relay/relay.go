@@ -26,7 +26,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,10 +70,7 @@ type Relay struct {
 	contradicted func(ledger.Bill, []ledger.Contradiction) // see Options
 
 	claimWithin time.Duration // the constant, except in tests
-
-	mu       sync.Mutex
-	underWay int            // attempts
-	busy     map[string]int // attempts by host, and by partner
+	attempts    attempts
 }
 
 // settings are those of one config. They are immutable; a reload replaces them.
@@ -97,7 +93,8 @@ func New(c *config.Config, o Options) *Relay {
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, contradicted: o.Contradicted, shows: o.Shows, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
-		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
+		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4),
+		attempts:    attempts{of: map[string]int{}},
 		claimWithin: claimWithin,
 	}
 	r.metrics = newMetrics(o.Registerer, r)
@@ -143,8 +140,8 @@ type Wrong struct{ Text string }
 func (w *Wrong) Error() string { return w.Text }
 
 // Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It
-// returns the partner's own if the config relays no callbacks. After an error the call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it
-// could not be stored.
+// returns the partner's own if the config relays no callbacks. After an error the call must not be sent. The error is a
+// [*Wrong] if the address is wrong; otherwise it could not be stored.
 func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {

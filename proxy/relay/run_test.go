@@ -21,8 +21,8 @@ import (
 func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	url, clock := proxytest.Postgres(t), newClock()
-	s := newTestRelay(t, setup{form: "v2", store: url, now: clock.now})
-	s.Carry(always(200, documented["v2"]))
+	s := newTestRelay(t, setup{store: url, now: clock.now})
+	s.Carry(success)
 	s.ClaimWithin(50 * time.Millisecond)
 	db, err := sql.Open("pgx", url)
 	must(t, err)
@@ -50,9 +50,9 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 func TestRunEndsWithItsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
+		s := newTestRelay(t, setup{callbacks: tuned(func(c *config.Callbacks) { c.PerHost = 1 })})
 		g := newGate("partner.example.com")
-		s.Carry(carrier(g.carry))
+		s.carry(g.carry)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -85,7 +85,7 @@ func TestCallbackDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ahead := time.Duration(0)
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 24h, 24h]", now: func() time.Time { return time.Now().Add(ahead) }})
+		s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 24h, 24h]", now: func() time.Time { return time.Now().Add(ahead) }})
 		s.Carry(always(500, ""))
 		s.deliverable("https://partner.example.com/", "usual")
 		equal(t, s.round(), 1)
@@ -95,7 +95,7 @@ func TestCallbackDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 		ahead = -time.Minute
 		s.deliverable("https://partner.example.com/", "right")
 		equal(t, s.round(), 1)
-		s.Carry(always(200, documented["v2"]))
+		s.Carry(success)
 		stop := s.start()
 		time.Sleep(time.Minute)
 		stop()
@@ -109,12 +109,12 @@ func TestCallbackDoesNotWaitForAClockThatWasAhead(t *testing.T) {
 func TestRunSurvivesItsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2"})
+		s := newTestRelay(t, setup{})
 		s.deliverable("https://partner.example.com/", "A")
-		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		s.carry(func(r *http.Request) (*http.Response, error) {
 			_ = s.store.Close()
 			return nil, errors.New(r.URL.String())
-		}))
+		})
 		stop := s.start()
 		time.Sleep(time.Minute)
 		stop()

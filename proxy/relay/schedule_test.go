@@ -22,12 +22,12 @@ func TestR31_DefaultSchedule(t *testing.T) {
 	t.Parallel()
 	const many = 20
 	clock := newClock()
-	s := newTestRelay(t, setup{form: "v2", now: clock.now, jitter: true})
+	s := newTestRelay(t, setup{now: clock.now, jitter: true})
 	ids := map[string]int{}
-	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+	s.carry(func(r *http.Request) (*http.Response, error) {
 		ids[r.Header.Get("Webhook-Id")]++
 		return reply(500, ""), nil
-	}))
+	})
 	var least, most float64 = 2, 0
 	for range many {
 		clear(ids)
@@ -82,10 +82,10 @@ func (s *testRelay) callback(id string) store.Callback {
 func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	s, clock := waiting(t, "v2", ", schedule: [0s, 1m]")
-	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+	s.carry(func(*http.Request) (*http.Response, error) {
 		clock.add(10 * time.Second)
 		return reply(500, ""), nil
-	}))
+	})
 	s.round()
 	if c := s.only(); !c.Next.Equal(clock.now().Add(time.Minute)) || !c.LastAt.Equal(clock.now()) {
 		t.Errorf("last %s and next %s at %s", c.LastAt, c.Next, clock.now())
@@ -96,17 +96,17 @@ func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 func TestRunKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m]"})
+		s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m]"})
 		begun := time.Now()
 		var at []time.Duration
-		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		s.carry(func(*http.Request) (*http.Response, error) {
 			at = append(at, time.Since(begun))
 			return reply(500, ""), nil
-		}))
+		})
 		stop := s.start()
 		time.Sleep(time.Hour + 1234*time.Millisecond) // the bubble's clock
 		begun = time.Now()
-		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
+		s.accept(s.path("v2"), inV2)
 		time.Sleep(2 * time.Hour)
 		stop()
 		want := []time.Duration{0, 5 * time.Second, 12 * time.Second, 312 * time.Second, 2112 * time.Second}
@@ -122,15 +122,15 @@ func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [1500ms]", now: func() time.Time {
+		s := newTestRelay(t, setup{callbacks: ", schedule: [1500ms]", now: func() time.Time {
 			return time.Now().Add(time.Duration(looks.Add(1)) * time.Second) // time passes between any two
 		}})
 		begun, at := time.Now(), time.Hour
-		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		s.carry(func(*http.Request) (*http.Response, error) {
 			at = time.Since(begun)
 			return reply(200, documented["v2"]), nil
-		}))
-		path := s.bind(asked("v2", "https://partner.example.com/"))
+		})
+		path := s.path("v2")
 		stop := s.start()
 		synctest.Wait()
 		begun = time.Now()
@@ -160,9 +160,9 @@ func (s *testRelay) start() (stop func()) {
 func TestRunRemovesOldRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.Window, c.Retention = time.Hour, 90*time.Minute })})
-		s.Carry(always(200, documented["v2"]))
-		path := s.bind(asked("v2", "https://partner.example.com/"))
+		s := newTestRelay(t, setup{callbacks: tuned(func(c *config.Callbacks) { c.Window, c.Retention = time.Hour, 90*time.Minute })})
+		s.Carry(success)
+		path := s.path("v2")
 		s.accept(path, inV2)
 		stop := s.start()
 		time.Sleep(time.Hour + time.Minute)
@@ -178,9 +178,9 @@ func TestRunRemovesOldRows(t *testing.T) {
 func TestR34_RunDeletesBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestRelay(t, setup{form: "v2", callbacks: tuned(func(c *config.Callbacks) { c.KeepBodies = 30 * time.Minute })})
-		s.Carry(always(200, documented["v2"]))
-		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
+		s := newTestRelay(t, setup{callbacks: tuned(func(c *config.Callbacks) { c.KeepBodies = 30 * time.Minute })})
+		s.Carry(success)
+		s.accept(s.path("v2"), inV2)
 		works(t)(s.store.Tick(t.Context(), time.Now().Add(4*365*24*time.Hour)))
 		stop := s.start()
 		time.Sleep(2 * time.Hour)

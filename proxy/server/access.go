@@ -67,7 +67,7 @@ const unknown = 0
 // rebinding: a page under another name that resolves to 127.0.0.1 has the same origin as this listener.
 func (t *tokens) identify(r *http.Request) (who identity, status int) {
 	now := t.current.Load()
-	if !now.needed() {
+	if len(*now) == 0 {
 		if !config.Loopback(hostOf(r)) {
 			return who, http.StatusForbidden
 		}
@@ -88,6 +88,11 @@ func (t *tokens) identify(r *http.Request) (who identity, status int) {
 
 // identityKey is the key of the identity in the context of a request that requireToken has passed on.
 type identityKey struct{}
+
+func identityOf(r *http.Request) identity {
+	who, _ := r.Context().Value(identityKey{}).(identity)
+	return who
+}
 
 // withName adds the name of a token to a change, for the audit log. A change under another name is an error.
 func withName(r *http.Request, who identity) (*http.Request, error) {
@@ -145,7 +150,7 @@ type Identity struct {
 
 // writeIdentity answers GET /-/identity behind requireToken.
 func writeIdentity(w http.ResponseWriter, r *http.Request) {
-	who, _ := r.Context().Value(identityKey{}).(identity)
+	who := identityOf(r)
 	answer := Identity{who.name, config.Read}
 	if who.operates {
 		answer.May = config.Operate

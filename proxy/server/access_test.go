@@ -13,10 +13,10 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/mux"
 )
 
@@ -37,13 +37,9 @@ rollout: {old: old, new: new}
 callbacks: {public_url: "http://127.0.0.1:1"}
 store: {url: "sqlite:store.db"}
 `)}, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, err)
 	s, err := Listen(t.Context(), c, nil, nil, Build{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, err)
 	t.Cleanup(s.closeAll)
 	return &adminDesk{s, t}
 }
@@ -183,7 +179,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, "token: nameless, "+readAndOperate)
-	c := *d.config
+	c := *d.current.Load()
 	var refused error
 	d.load = func() (*config.Config, error) { return &c, refused }
 	for _, token := range []string{"wrong", "of-wall", "nameless"} {
@@ -200,15 +196,11 @@ func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 		{Name: "wall", Token: config.NewSecret("of-wall"), May: config.Read},
 		{Name: "ben", Token: config.NewSecret("of-ben"), May: config.Read},
 	}
-	if err := d.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, d.Reload())
 	more := slices.Clone(c.Admin.Tokens)
 	more[1].May = config.Operate // the same name with more rights
 	c.Admin.Tokens = more
-	if err := d.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, d.Reload())
 	d.ask("POST", "/store/backup?file=copy.db", "another", "")
 	if status, text := d.ask("POST", "/store/backup?file=copy.db", "nameless", ""); status != 400 || !strings.Contains(text, "by must be your name") {
 		t.Errorf("a backup without a name: %d %s", status, text)
@@ -226,9 +218,7 @@ func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 		"backup|anna|copy.db||", "tokens|SIGHUP||wall|wall", "reload|SIGHUP|||", "tokens|SIGHUP||anna|anna, ben", "reload|SIGHUP|||", "reload|admin listener|||refused", "reload|anna|||",
 		"sign_in|admin.token|||", "sign_in|wall|||",
 	}
-	if diff := cmp.Diff(want, log); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	proxytest.Equal(t, log, want)
 }
 
 // The gateway says whom it takes the caller for.
@@ -255,8 +245,9 @@ func TestIdentityOfACaller(t *testing.T) {
 func TestTokensOfAReload(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, readAndOperate)
+	first := d.current.Load()
 	use := func(tokens ...config.AdminToken) {
-		c := *d.config
+		c := *first
 		c.Admin.Tokens = tokens
 		d.apply(&c)
 	}
@@ -274,7 +265,7 @@ func TestTokensOfAReload(t *testing.T) {
 	use()
 	want("", "/rollout/resume?by=kim", 200)
 
-	c := *d.config
+	c := *d.current.Load()
 	c.Admin.Tokens = nil
 	if err := d.checkTokens(&c); err != nil {
 		t.Errorf("no token on loopback: %v", err)
@@ -285,11 +276,11 @@ func TestTokensOfAReload(t *testing.T) {
 		t.Errorf("a reload without a token on an open address: %v", err)
 	}
 	d.adminListener = served
-	open := &Server{adminListener: listenAnywhere(t)}
+	open := &Server{adminSide: adminSide{adminListener: listenAnywhere(t)}}
 	if err := open.checkTokens(&c); err == nil || !strings.Contains(fmt.Sprint(err), "set admin.token or admin.tokens in the config") {
 		t.Errorf("no token on an open address: %v", err)
 	}
-	if err := open.checkTokens(d.config); err == nil || !strings.HasPrefix(err.Error(), "admin.tokens[0].token has fewer than 16 characters") {
+	if err := open.checkTokens(first); err == nil || !strings.HasPrefix(err.Error(), "admin.tokens[0].token has fewer than 16 characters") {
 		t.Errorf("short tokens on an open address: %v", err)
 	}
 	c.Admin.Tokens = []config.AdminToken{{Name: "anna", Token: config.NewSecret("0123456789abcdef"), May: config.Operate}}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -19,9 +21,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// adminSide is the admin listener.
+type adminSide struct {
+	adminListener net.Listener
+	adminServer   http.Server
+	adminHandler  atomic.Pointer[http.Handler]
+	admin         adminRoutes
+	tokens        *tokens
+}
+
 // startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and
 // metrics.
-func (s *Server) startAdmin(c *config.Config) (err error) {
+func (s *Server) startAdmin(_ context.Context, c *config.Config) (err error) {
 	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
 	}
@@ -29,9 +40,9 @@ func (s *Server) startAdmin(c *config.Config) (err error) {
 		return err
 	}
 	s.logWarnings(c)
-	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
 	s.admin = adminRoutes{
-		tokens: s.tokens, metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}), ready: s.ready, reload: reload,
+		tokens: s.tokens, metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}), ready: s.ready,
+		reload: func(string) error { return errors.New("the gateway is starting and has just read the config") },
 	}
 	s.serveAdmin()
 	s.adminServer = http.Server{
@@ -45,29 +56,33 @@ func (s *Server) startAdmin(c *config.Config) (err error) {
 	}
 	serving := s.adminListener
 	if c.Admin.TLS != nil {
-		s.adminTLS.Store(c.Admin.TLS)
-		serving = tls.NewListener(serving, &tls.Config{
-			NextProtos: []string{"http/1.1"},
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return s.adminTLS.Load().Certificate()
-			},
-		})
+		with := s.withCertificate(func(c *config.Config) *config.KeyPair { return c.Admin.TLS })
+		with.NextProtos = []string{"http/1.1"}
+		serving = tls.NewListener(serving, with)
 	}
 	go func() { s.serveErrors <- s.adminServer.Serve(serving) }()
 	return nil
 }
 
-// checkTokens refuses a config without a token, or with a short one, if the admin listener is not on loopback. Another
-// process may have opened its socket, on another address than that of the config.
+// remote returns the address of the admin listener if other machines can reach it, or nil. Another process may have
+// opened its socket, on another address than that of the config.
+func (s *Server) remote() *net.TCPAddr {
+	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		return at
+	}
+	return nil
+}
+
+// checkTokens refuses a config without a token, or with a short one, if the admin listener is not on loopback.
 func (s *Server) checkTokens(c *config.Config) error {
-	at, ok := s.adminListener.Addr().(*net.TCPAddr)
-	switch remote := ok && !at.IP.IsLoopback(); {
-	case remote && len(c.Admin.AllTokens()) == 0:
+	switch at, short := s.remote(), c.Admin.ShortToken(); {
+	case at == nil:
+	case len(c.Admin.AllTokens()) == 0:
 		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: "+
 			"set admin.token or admin.tokens in the config", at)
-	case remote && c.Admin.ShortToken() != "":
+	case short != "":
 		return fmt.Errorf("%s has fewer than 16 characters, and the admin socket listens on %s, which is not loopback",
-			c.Admin.ShortToken(), at)
+			short, at)
 	}
 	return nil
 }
@@ -76,8 +91,7 @@ func (s *Server) logWarnings(c *config.Config) {
 	warnings := c.Warnings()
 	if s.sockets["admin.listen"] != nil { // another process has chosen its address
 		warnings = slices.DeleteFunc(warnings, func(w translate.Problem) bool { return w.Text == config.PlainAdmin })
-		at, ok := s.adminListener.Addr().(*net.TCPAddr)
-		if ok && c.Admin.TLS == nil && !at.IP.IsLoopback() {
+		if c.Admin.TLS == nil && s.remote() != nil {
 			warnings = append(warnings, translate.Problem{Text: config.PlainAdmin})
 		}
 	}
@@ -87,11 +101,10 @@ func (s *Server) logWarnings(c *config.Config) {
 }
 
 // completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
-func (s *Server) completeAdmin() error {
+func (s *Server) completeAdmin(context.Context, *config.Config) (err error) {
 	s.tokens.signedIn = func(who identity) {
 		_ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()})
 	}
-	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Operator: s.operator,
 		Ready: s.problems, Access: s.tokens, Logger: s.log,
@@ -123,31 +136,36 @@ type adminRoutes struct {
 // router returns the routes. If the config has a token, every path but /-/healthy and /-/ready requires one.
 func (a adminRoutes) router() *mux.Router {
 	r := mux.NewRouter()
-	guarded := func(route *mux.Route, h http.Handler) { route.Handler(requireToken(a.tokens, h)) }
+	guarded := func(h http.Handler) http.Handler { return requireToken(a.tokens, h) }
 	if a.operator != nil {
 		for _, section := range operatorPaths {
-			guarded(r.PathPrefix(section), a.operator)
+			r.PathPrefix(section).Handler(guarded(a.operator))
 		}
 	} else {
 		r.NotFoundHandler = http.HandlerFunc(starting)
 	}
-	guarded(r.Path("/metrics").Methods(http.MethodGet), a.metrics)
-	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, http.StatusOK, "healthy")
-	})
-	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeReadiness(a.tokens, a.ready(), w, r)
-	})
-	guarded(r.Path("/-/identity").Methods(http.MethodGet), http.HandlerFunc(writeIdentity))
-	reload := func(w http.ResponseWriter, r *http.Request) {
-		who, _ := r.Context().Value(identityKey{}).(identity)
-		if err := a.reload(who.name); err != nil {
-			writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
-			return
-		}
-		writeText(w, http.StatusOK, "reloaded")
+	for _, route := range []struct {
+		method, path string
+		handler      http.Handler
+	}{
+		{"GET", "/metrics", guarded(a.metrics)},
+		{"GET", "/-/healthy", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writeText(w, http.StatusOK, "healthy")
+		})},
+		{"GET", "/-/ready", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			writeReadiness(a.tokens, a.ready(), w, r)
+		})},
+		{"GET", "/-/identity", guarded(http.HandlerFunc(writeIdentity))},
+		{"POST", "/-/reload", guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := a.reload(identityOf(r).name); err != nil {
+				writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
+				return
+			}
+			writeText(w, http.StatusOK, "reloaded")
+		}))},
+	} {
+		r.Path(route.path).Methods(route.method).Handler(route.handler)
 	}
-	guarded(r.Path("/-/reload").Methods(http.MethodPost), http.HandlerFunc(reload))
 	if a.pages != nil {
 		r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return !isAdminPath(r.URL.Path) }).
 			Handler(forPages(a.tokens, a.pages))

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"billbridge/config"
 	"billbridge/proxy/framing"
@@ -15,7 +14,7 @@ import (
 // connections count and limit the connections of partners and of upstreams that send callbacks. Safe for concurrent
 // use.
 type connections struct {
-	limits atomic.Pointer[config.Limits]
+	limits func() *config.Limits
 	cut    func() bool // ends a connection whose request arrives slowly; false if there is none
 
 	mu   sync.Mutex
@@ -27,8 +26,8 @@ type connections struct {
 }
 
 // newConnections registers the metrics.
-func newConnections(registry prometheus.Registerer) *connections {
-	c := &connections{from: map[netip.Prefix]int{}}
+func newConnections(limits func() *config.Limits, registry prometheus.Registerer) *connections {
+	c := &connections{limits: limits, from: map[netip.Prefix]int{}}
 	gauge(registry, "billbridge_connections", "Open connections of partners, and of upstreams that send callbacks.",
 		func() float64 { return float64(c.count()) })
 	c.refused = counters(registry, "billbridge_connections_refused_total",
@@ -50,7 +49,7 @@ func (c *connections) count() int {
 // another is admitted before the cut one is closed: at most an eighth of limits.Connections more. The caller must call
 // release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
-	limits := c.limits.Load()
+	limits := c.limits()
 	from, limited := limits.Peer(peer.String())
 	c.mu.Lock()
 	defer c.mu.Unlock()

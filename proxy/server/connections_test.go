@@ -13,10 +13,10 @@ import (
 // refused and takes nobody's place.
 func TestR15_SourceOverItsLimitCutsNobody(t *testing.T) {
 	t.Parallel()
-	c := newConnections(prometheus.NewRegistry())
+	limits := config.Limits{Connections: 8, AddressConnections: 8}
+	c := newConnections(func() *config.Limits { return &limits }, prometheus.NewRegistry())
 	cut := 0
 	c.cut = func() bool { cut++; return true }
-	c.limits.Store(&config.Limits{Connections: 8, AddressConnections: 8})
 	admitted := func(from string) bool {
 		_, ok := c.admit(&net.TCPAddr{IP: net.ParseIP(from), Port: 1})
 		return ok

@@ -33,7 +33,7 @@ var handshakeReasons = map[string]string{
 	"":                         "other",   // for example the client has closed the connection
 }
 
-// serverErrors counts and logs the TLS handshakes that failed, and what net/http tells only its ErrorLog. Safe for
+// serverErrors counts and logs the TLS handshakes that failed, and what net/http writes only to its ErrorLog. Safe for
 // concurrent use.
 type serverErrors struct {
 	log        *slog.Logger
@@ -62,7 +62,7 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 	if c.ConnectionState().Version == 0 && !strings.HasPrefix(text, "tls: ") {
 		return // nothing has come, as from a health check, or only a part of the first message
 	}
-	from, _ := s.open.limits.Load().Peer(c.RemoteAddr().String())
+	from, _ := s.limits().Peer(c.RemoteAddr().String())
 	s.errors.handshake(from, err)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil {
 		answer := s.gateway.NeedsTLS()

@@ -24,9 +24,7 @@ callbacks: {public_url: "https://bridge.example.com"}
 store: {url: `+proxytest.SQLite(t)+`}
 `)
 	s, err := Listen(t.Context(), c, nil, nil, Build{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, err)
 	defer s.closeAll()
 	described := make(chan *prometheus.Desc)
 	go func() {

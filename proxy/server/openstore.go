@@ -30,7 +30,13 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		cancel()
 		switch {
 		case err == nil:
-			s.setStore(opened)
+			s.store, s.pinger = opened, pinger{store: opened, log: s.log}
+			s.clock.store, s.clock.log = opened, s.log
+			if was := opened.Narrowed(); was != 0 {
+				s.log.Warn("users other than the owner had access to the file of the store: "+
+					"it was removed, also for -wal and -shm",
+					"mode_before", was.String())
+			}
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -49,22 +55,14 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	}
 }
 
-func (s *Server) setStore(opened *store.Store) {
-	s.store, s.pinger = opened, pinger{store: opened, log: s.log}
-	if was := opened.Narrowed(); was != 0 {
-		s.log.Warn("users other than the owner had access to the file of the store: "+
-			"it was removed, also for -wal and -shm",
-			"mode_before", was.String())
-	}
-}
-
 // openRelayAndRollout creates the relay if there is a store, and the rollout if the config has one.
-func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
+func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	o := relay.Options{Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent()}
 	if s.store != nil {
 		s.registerStore(c.Store.URL.Reveal())
-		if err = s.startClock(ctx); err == nil {
+		if err = s.clock.start(ctx, s.registry); err == nil {
 			err = s.recordUpstreams(ctx, c)
 		}
 		if err != nil {
@@ -72,30 +70,18 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 		}
 	}
 	if c.Rollout != nil {
-		if err = s.openRollout(ctx, c); err != nil {
-			return err
+		s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
+		if err != nil {
+			return operate.Explain(err)
 		}
+		if refused := s.rollout.Refused(); refused != nil {
+			s.log.Error("the default stage of the config does not take effect, the one before it stays",
+				"error", operate.Explain(refused).Error())
+		}
+		o.Contradicted, o.Shows = s.rollout.Contradicted, rollout.ShownByCallback
 	}
 	if s.store != nil {
-		o := relay.Options{
-			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
-		}
-		if s.rollout != nil {
-			o.Contradicted, o.Shows = s.rollout.Contradicted, rollout.ShownByCallback
-		}
 		s.relay = relay.New(c, o)
-	}
-	return nil
-}
-
-func (s *Server) openRollout(ctx context.Context, c *config.Config) (err error) {
-	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
-	if err != nil {
-		return operate.Explain(err)
-	}
-	if refused := s.rollout.Refused(); refused != nil {
-		s.log.Error("the default stage of the config does not take effect, the one before it stays",
-			"error", operate.Explain(refused).Error())
 	}
 	return nil
 }
@@ -103,6 +89,9 @@ func (s *Server) openRollout(ctx context.Context, c *config.Config) (err error) 
 // recordUpstreams records the upstreams of a config in the store. It refuses a config that drops, renames or moves an
 // upstream whose bills or callback addresses are in the store.
 func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
+	if s.store == nil {
+		return nil
+	}
 	list := make([]store.Upstream, len(c.Upstreams))
 	for i, u := range c.Upstreams {
 		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/console"
 	"billbridge/proxy/store"
@@ -72,7 +73,7 @@ func (s *Server) ready() []check {
 		checks[1].problem = "the log cannot be written: nobody reads it"
 	}
 	if s.store != nil {
-		c := check{name: "store", optional: s.storeOptional.Load()}
+		c := check{name: "store", optional: s.current.Load().Ready.Store == config.Reported}
 		if c.detail = s.pinger.ping(); c.detail != nil {
 			c.problem = "the store cannot be written to"
 		}

@@ -20,69 +20,61 @@ func (s *Server) Reload() (err error) { return s.reload("SIGHUP") }
 
 // reload is Reload by an operator, or by the admin listener if the name is not known.
 func (s *Server) reload(by string) (err error) {
-	by = cmp.Or(by, "admin listener")
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	if s.load == nil {
 		s.log.Warn("config not reloaded: there is no config file")
 		return errors.New("there is no config file")
 	}
-	c, err := s.load()
+	record := func(change store.Change) {
+		change.By = cmp.Or(by, "admin listener")
+		_ = s.operator.Record(change)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err == nil {
-		if key := s.config.NeedsRestart(c); key != "" {
-			err = fmt.Errorf("%s has changed: restart to change it", key)
-		}
-	}
-	if err == nil {
-		err = s.checkTokens(c)
-	}
-	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
-		err = s.rollout.Check(ctx, c)
-	}
-	if err == nil {
-		err = s.checkKeys(ctx, c)
-	}
-	if err == nil && s.store != nil {
-		err = s.recordUpstreams(ctx, c)
-	}
-	if err == nil && s.rollout != nil {
+	steps := []step{s.checkFixed, s.checkKeys, s.recordUpstreams}
+	if r := s.rollout; r != nil {
 		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
-		if err = s.rollout.Follow(ctx); err == nil {
-			err = s.rollout.Accept(ctx, c)
-		}
+		follow := func(ctx context.Context, _ *config.Config) error { return r.Follow(ctx) }
+		steps = []step{s.checkFixed, r.Check, s.checkKeys, s.recordUpstreams, follow, r.Accept} // Check writes nothing
+	}
+	c, err := s.load()
+	if err == nil {
+		err = run(ctx, c, steps)
 	}
 	s.operator.NoteReading(err)
 	if err = operate.Explain(err); err != nil {
 		s.reloadOK.Set(0)
 		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())
-		_ = s.operator.Record(store.Change{Action: store.Reloaded, By: by, To: "refused"})
+		record(store.Change{Action: store.Reloaded, To: "refused"})
 		return err
 	}
-	was := s.tokens.current.Load()
+	was := *s.tokens.current.Load()
 	s.gateway.Use(c)
-	s.config = c
 	s.apply(c)
 	s.log.Info("config reloaded")
-	_ = s.operator.Record(store.Change{Action: store.Reloaded, By: by})
-	now := s.tokens.current.Load()
+	record(store.Change{Action: store.Reloaded})
+	now := *s.tokens.current.Load()
 	if gone, added := was.without(now), now.without(was); gone != "" || added != "" {
-		_ = s.operator.Record(store.Change{Action: store.TokensChanged, By: by, From: gone, To: added})
+		record(store.Change{Action: store.TokensChanged, From: gone, To: added})
 	}
 	s.logWarnings(c)
 	return nil
 }
 
+// checkFixed refuses a config that only a restart can use.
+func (s *Server) checkFixed(_ context.Context, c *config.Config) error {
+	if key := s.current.Load().NeedsRestart(c); key != "" {
+		return fmt.Errorf("%s has changed: restart to change it", key)
+	}
+	return s.checkTokens(c)
+}
+
 // apply sets what a reload can change in the server itself.
 func (s *Server) apply(c *config.Config) {
-	s.tls.Store(c.TLS)
-	s.adminTLS.Store(c.Admin.TLS)
+	s.current.Store(c)
 	s.tokens.use(&c.Admin)
-	s.tokens.limits.Store(&c.Limits)
-	s.open.limits.Store(&c.Limits)
 	accesslog.Use(s.log, c.Log)
-	s.storeOptional.Store(c.Ready.Store == config.Reported)
 	s.drainTimeout = max(s.drainTimeout, DrainTimeout(c)) // a call ends by the config that it began with
 	s.reloadOK.Set(1)
 	s.reloadAt.SetToCurrentTime()

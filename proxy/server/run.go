@@ -19,8 +19,12 @@ import (
 //   - It waits for the time of the longest call for calls and for attempts to deliver a callback.
 //   - It closes the admin listener and the store.
 func (s *Server) Run(ctx context.Context) error {
+	var accepting sync.WaitGroup
+	for _, e := range s.endpoints {
+		accepting.Go(func() { s.serveErrors <- e.server.Serve(e.listener) })
+	}
 	// running is the number of servers that have not ended, the admin server included.
-	running, accepting := s.serve()
+	running := len(s.endpoints) + 1
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
 	defer stop()
 	relayDone, storeLoops := s.startBackground(background)
@@ -34,10 +38,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.serving.Store(false)
 	s.gateway.DisableKeepAlives()
 	if err == nil {
-		s.reloading.Lock()
-		c := s.config.Drain
-		s.reloading.Unlock()
-		if err = s.delayDrain(c); err != nil {
+		if err = s.delayDrain(s.current.Load().Drain); err != nil {
 			running--
 		}
 	}
@@ -48,7 +49,7 @@ func (s *Server) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	s.log.Info("draining", "at_most", config.Duration(timeout).String())
-	err = errors.Join(err, s.drainCalls(drain, accepting))
+	err = errors.Join(err, s.drainCalls(drain, &accepting))
 	select {
 	case <-relayDone:
 	case <-drain.Done():
@@ -71,17 +72,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// serve serves the endpoints. It returns the number of servers, the admin server included, and their accept loops.
-func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
-	accepting = new(sync.WaitGroup)
-	for _, e := range s.endpoints {
-		accepting.Go(func() { s.serveErrors <- e.server.Serve(e.listener) })
-	}
-	return len(s.endpoints) + 1, accepting
-}
-
-// startBackground delivers callbacks, follows the changes of the rollout, reads bills that are to be read, tells what happens, makes the steps of waves, and advances the store's clock, until ctx
-// ends. relayDone is closed when the delivery has ended; storeLoops are the others.
+// startBackground starts, until ctx ends, the delivery of callbacks, and the loops that follow and change the store:
+// relayDone is closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -90,24 +82,22 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 			s.relay.Run(ctx)
 		}
 	}()
-	storeLoops = new(sync.WaitGroup)
+	var loops []func(context.Context)
 	if s.rollout != nil {
-		storeLoops.Go(func() { s.rollout.Run(ctx) })
-		storeLoops.Go(func() { s.operator.RunWaves(ctx) })
+		loops = append(loops, s.rollout.Run, s.operator.RunWaves) // Run follows the keys, too
+	} else if s.store != nil {
+		loops = append(loops, s.followKeys)
 	}
-	if s.relay != nil {
+	if s.store != nil {
 		events := notify.New(notify.Options{
 			Config: s.gateway.Config, Store: s.store, Relay: s.relay, Rollout: s.rollout,
 			Certificates: s.gateway.EachCertificate, Logger: s.log, Now: time.Now,
 		})
-		storeLoops.Go(func() { events.Run(ctx) })
+		loops = append(loops, events.Run, s.operator.RunReads, s.clock.run)
 	}
-	if s.store != nil {
-		storeLoops.Go(func() { s.operator.RunReads(ctx) })
-		storeLoops.Go(func() { s.runClock(ctx) })
-		if s.rollout == nil { // which follows the keys, too
-			storeLoops.Go(func() { s.followKeys(ctx) })
-		}
+	storeLoops = new(sync.WaitGroup)
+	for _, run := range loops {
+		storeLoops.Go(func() { run(ctx) })
 	}
 	return done, storeLoops
 }
@@ -121,15 +111,13 @@ func (s *Server) delayDrain(c config.Drain) error {
 	}
 	s.log.Info("not ready, serving until the drain begins", "delay", c.Delay.String())
 	over := time.After(time.Duration(c.Delay))
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for !mayEnd() {
+	for poll := time.Tick(5 * time.Millisecond); !mayEnd(); {
 		select {
 		case <-over:
 			return nil
 		case err := <-s.serveErrors:
 			return err
-		case <-poll.C:
+		case <-poll:
 		}
 	}
 	return nil

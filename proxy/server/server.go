@@ -46,41 +46,40 @@ func (b Build) String() string {
 
 // A Server is a gateway and its listeners.
 type Server struct {
-	gateway  *proxy.Gateway
 	load     func() (*config.Config, error)
 	sockets  map[string]net.Listener // opened by another process, by config key
 	log      *slog.Logger
 	build    Build
 	registry *prometheus.Registry
 
-	endpoints     []*endpoint // that of partners and, if callbacks have a listener of their own, that of callbacks
-	adminListener net.Listener
-	adminServer   http.Server
-	adminHandler  atomic.Pointer[http.Handler]
-	admin         adminRoutes
-	serveErrors   chan error // one from each server, when it ends
+	parts
+	adminSide
+	endpoints   []*endpoint // that of partners and, if callbacks have a listener of their own, that of callbacks
+	serveErrors chan error  // one from each server, when it ends
+	serving     atomic.Bool // a part of readiness
+	open        *connections
+	errors      *serverErrors
 
-	serving       atomic.Bool          // a part of readiness
-	storeOptional atomic.Bool          // the gateway is ready while the store cannot be written to
-	clockStepped  atomic.Bool          // the clock differs from the store's by more than a day, as last logged
-	backup        *prometheus.GaugeVec // when the last one was made; no series before the first
-	lossy         atomic.Bool          // at the last tick: see checkLossless
-	tls, adminTLS atomic.Pointer[config.KeyPair]
-	tokens        *tokens
-	open          *connections
-	errors        *serverErrors
-	console       *console.Console
+	reloads
+}
 
-	store   *store.Store // nil if the config has none
-	pinger  pinger
-	relay   *relay.Relay    // nil without a store
-	rollout *rollout.Router // nil if the config has none
-
+// parts are what the server runs.
+type parts struct {
+	gateway  *proxy.Gateway
+	store    *store.Store // nil if the config has none
+	pinger   pinger
+	clock    storeClock
+	relay    *relay.Relay    // nil without a store
+	rollout  *rollout.Router // nil if the config has none
 	operator *operate.Operator
+	console  *console.Console
+}
 
-	reloading    sync.Mutex // guards the fields below
-	config       *config.Config
-	drainTimeout time.Duration // the longest of all configs so far
+// reloads are what a reload changes.
+type reloads struct {
+	current      atomic.Pointer[config.Config]
+	reloading    sync.Mutex    // held by a reload
+	drainTimeout time.Duration // the longest of all configs so far; guarded by reloading
 	reloadOK     prometheus.Gauge
 	reloadAt     prometheus.Gauge
 }
@@ -89,7 +88,7 @@ type Server struct {
 type endpoint struct {
 	listener net.Listener
 	server   *http.Server
-	conns    newConns
+	conns    unusedConns
 }
 
 // Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a
@@ -106,85 +105,96 @@ func Listen(
 	build Build, logger *slog.Logger,
 ) (_ *Server, err error) {
 	s := &Server{
-		load: load, sockets: sockets, log: logger, config: c, build: build, registry: prometheus.NewRegistry(),
+		load: load, sockets: sockets, log: logger, build: build, registry: prometheus.NewRegistry(),
 		serveErrors: make(chan error, 3),
 	}
+	s.current.Store(c)
 	defer func() {
 		if err != nil {
 			s.closeAll()
 		}
 	}()
 	s.registerMetrics(c)
-	if err := s.startAdmin(c); err != nil {
-		return nil, err
-	}
-	if err := s.openStore(ctx, c); err != nil {
-		return nil, err
-	}
-	trial := c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil // the relay needs the address of the listener
-	if trial {
-		if err := s.addEndpoint("listen", c.Listen); err != nil {
-			return nil, err
-		}
-		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
-	}
-	if err := s.openRelayAndRollout(c); err != nil {
-		return nil, err
-	}
-	if !trial {
-		err = s.addEndpoint("listen", c.Listen)
-	}
-	if err == nil && c.Callbacks != nil && c.Callbacks.Listen != "" {
-		err = s.addEndpoint("callbacks.listen", c.Callbacks.Listen)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.newGateway(c); err != nil {
-		return nil, err
-	}
-	s.operator = operate.New(operate.Options{
-		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
-		CompareBill: s.gateway.CompareBill,
-		Knows:       s.gateway.Knows,
-		Opened:      s.gateway.Opened,
-		Registerer:  s.registry,
-		Logger:      logger,
-		Version:     build.String(),
-		Tick:        func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
+	err = run(ctx, c, []step{
+		s.startAdmin, s.openStore, s.listenFirst, s.openRelayAndRollout, s.openEndpoints, s.newGateway, s.completeAdmin,
 	})
-	s.startKeys(ctx, c)
-	s.apply(c)
-	s.newServers(c)
-	if err := s.completeAdmin(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	s.serving.Store(true) // the listeners accept connections, and Run serves them
 	return s, nil
 }
 
-func (s *Server) newGateway(c *config.Config) (err error) {
+// A step is a part of the start or of a reload with a config.
+type step = func(context.Context, *config.Config) error
+
+// run makes steps until one fails.
+func run(ctx context.Context, c *config.Config, steps []step) error {
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listenFirst opens the partners' listener before the relay, which needs its address if the config has none.
+func (s *Server) listenFirst(_ context.Context, c *config.Config) error {
+	if c.Callbacks == nil || c.Callbacks.PublicURL.URL != nil {
+		return nil
+	}
+	err := s.addEndpoint("listen", c.Listen)
+	if err == nil {
+		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
+	}
+	return err
+}
+
+// openEndpoints opens the listeners for partners and callbacks.
+func (s *Server) openEndpoints(_ context.Context, c *config.Config) (err error) {
+	if len(s.endpoints) == 0 {
+		err = s.addEndpoint("listen", c.Listen)
+	}
+	if err == nil && c.Callbacks != nil && c.Callbacks.Listen != "" {
+		err = s.addEndpoint("callbacks.listen", c.Callbacks.Listen)
+	}
+	return err
+}
+
+// newGateway creates the gateway, the servers of the endpoints, and the operator.
+func (s *Server) newGateway(ctx context.Context, c *config.Config) (err error) {
 	s.gateway, err = proxy.New(c, proxy.Options{
 		Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		Store: s.store, Relay: s.relay, Rollout: s.rollout,
 		AnswerWithin: c.AnswerWithin(),
 		Finished:     func(f *proxy.Finished) { s.console.Finished(f) },
 	})
+	if err != nil {
+		return err
+	}
 	s.open.cut = s.gateway.CutOldest
-	return err
-}
-
-// newServers creates the HTTP servers of the endpoints.
-func (s *Server) newServers(c *config.Config) {
-	callbacksWithin := c.Timeouts.Body + config.StoreTimeout + c.Timeouts.Write
+	s.operator = operate.New(operate.Options{
+		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
+		CompareBill: s.gateway.CompareBill,
+		Knows:       s.gateway.Knows,
+		Opened:      s.gateway.Opened,
+		Registerer:  s.registry,
+		Logger:      s.log,
+		Version:     s.build.String(),
+		Tick:        func(ctx context.Context) { _ = s.clock.tick(ctx) }, // a failure is logged by the next tick
+	})
+	s.startKeys(ctx, c)
+	s.apply(c)
 	for i, e := range s.endpoints {
 		e.listener = s.framed(e.listener)
 		e.server = s.newServer(c, s.gateway, c.AnswerWithin())
 		if i > 0 {
+			callbacksWithin := c.Timeouts.Body + config.StoreTimeout + c.Timeouts.Write
 			e.server = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), callbacksWithin)
 		}
 		e.conns.track(e.server)
 	}
+	return nil
 }
 
 func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin time.Duration) *http.Server {
@@ -218,14 +228,22 @@ func (s *Server) framed(l net.Listener) net.Listener {
 			s.log.Warn("a request was refused: its framing is ambiguous", "reason", reason, "peer", peer.String())
 		},
 	}
-	if s.tls.Load() != nil { // a reload can change the files, but not turn TLS on or off
-		o.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.tls.Load().Certificate()
-		}}
+	if s.current.Load().TLS != nil { // a reload can change the files, but not turn TLS on or off
+		o.TLS = s.withCertificate(func(c *config.Config) *config.KeyPair { return c.TLS })
 		o.Failed = s.failedHandshake
 	}
 	return framing.Listen(l, o)
 }
+
+// withCertificate returns a TLS configuration with a pair of the current config.
+func (s *Server) withCertificate(of func(*config.Config) *config.KeyPair) *tls.Config {
+	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return of(s.current.Load()).Certificate()
+	}}
+}
+
+// limits returns those of the current config.
+func (s *Server) limits() *config.Limits { return &s.current.Load().Limits }
 
 // registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, tokens and
 // connections.
@@ -247,8 +265,8 @@ func (s *Server) registerMetrics(c *config.Config) {
 	}).Set(1)
 	s.reloadOK.Set(1) // apply sets both again
 	s.reloadAt.SetToCurrentTime()
-	s.tokens = newTokens(&c.Admin, s.log, s.registry)
-	s.open, s.errors = newConnections(s.registry), newServerErrors(s.log, s.registry)
+	s.tokens = newTokens(&c.Admin, s.limits, s.log, s.registry)
+	s.open, s.errors = newConnections(s.limits, s.registry), newServerErrors(s.log, s.registry)
 	lost, panics := accesslog.Counters(s.log)
 	s.registry.MustRegister(lost, panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

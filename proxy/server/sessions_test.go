@@ -12,14 +12,13 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/pages"
+	"billbridge/proxy/proxytest"
 )
 
 func listenAnywhere(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -52,9 +51,7 @@ func (g *guesser) withCookie(cookie *http.Cookie) int {
 
 func (g *guesser) wantSession(t *testing.T, what string, cookie *http.Cookie, status int) {
 	t.Helper()
-	if got := g.withCookie(cookie); got != status {
-		t.Errorf("%s: %d, want %d", what, got, status)
-	}
+	proxytest.Equal(t, g.withCookie(cookie), status, what)
 }
 
 // A session lasts for twelve hours, or until its visitor signs out or in again.
@@ -112,14 +109,10 @@ func TestSessionEndsWithItsToken(t *testing.T) {
 		g.handler.ServeHTTP(w, r)
 		return strings.TrimSpace(w.Body.String())
 	}
-	if got := identityOf(first) + identityOf(second); got != `{"name":"anna","may":"operate"}{"name":"ben","may":"operate"}` {
-		t.Errorf("%s", got)
-	}
+	proxytest.Equal(t, identityOf(first)+identityOf(second), `{"name":"anna","may":"operate"}{"name":"ben","may":"operate"}`)
 	g.tokens.use(&config.Admin{Tokens: []config.AdminToken{of("anna", "another", config.Operate), of("ben", "of-ben", config.Read)}})
 	g.wantSession(t, "the token of anna is another", first, 401)
-	if got := identityOf(second); got != `{"name":"ben","may":"read"}` {
-		t.Errorf("%s", got)
-	}
+	proxytest.Equal(t, identityOf(second), `{"name":"ben","may":"read"}`)
 	g.tokens.use(&config.Admin{Tokens: []config.AdminToken{anna}})
 	g.wantSession(t, "the token of anna is as before", first, 401)
 	g.wantSession(t, "ben has no token", second, 401)
@@ -130,9 +123,10 @@ func TestTokenRemovedDuringSignIn(t *testing.T) {
 	t.Parallel()
 	d := newAdminDesk(t, readAndOperate)
 	before := d.tokens.current.Load()
-	d.tokens.current.Store(&tokenList{tokens: before.tokens[1:]})
-	id := d.tokens.sessions.Begin(httptest.NewRequest("POST", "/sign-in", nil), before.tokens[0].hash)
-	if w := httptest.NewRecorder(); d.tokens.beginSession(w, httptest.NewRequest("POST", "/sign-in", nil), before.tokens[0].hash) != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
+	fewer := (*before)[1:]
+	d.tokens.current.Store(&fewer)
+	id := d.tokens.sessions.Begin(httptest.NewRequest("POST", "/sign-in", nil), (*before)[0].hash)
+	if w := httptest.NewRecorder(); d.tokens.beginSession(w, httptest.NewRequest("POST", "/sign-in", nil), (*before)[0].hash) != http.StatusUnauthorized || w.Header().Get("Set-Cookie") != "" {
 		t.Errorf("a session for a token that is gone: %v", w.Header())
 	}
 	d.tokens.current.Store(before)

@@ -21,7 +21,7 @@ func TestUnreadableAuditLogIsLogged(t *testing.T) {
 	proxytest.Must(t, err)
 	defer opened.Close()
 	logs := &proxytest.Log{}
-	s := &Server{store: opened, log: slog.New(slog.NewTextHandler(logs, nil)), backup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "backup"}, nil)}
+	s := &storeClock{store: opened, log: slog.New(slog.NewTextHandler(logs, nil)), backup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "backup"}, nil)}
 	proxytest.Must(t, s.tick(t.Context()))
 	if logs.String() != "" {
 		t.Errorf("logged %s", logs)

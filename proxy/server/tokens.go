@@ -22,17 +22,15 @@ const sessionCookie = "billbridge_session"
 // tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
 type tokens struct {
 	current  atomic.Pointer[tokenList]
-	limits   atomic.Pointer[config.Limits]
+	limits   func() *config.Limits
 	sessions pages.Sessions
 	guesses  pages.Guesses // by source, see [config.Limits.Source]
 	refused  *prometheus.CounterVec
 	signedIn func(identity) // records a visitor
 }
 
-// A tokenList is what one config says about who may do what.
-type tokenList struct {
-	tokens []token // empty: no token is needed
-}
+// A tokenList is what one config says about who may do what. If it is empty, no token is needed.
+type tokenList []token
 
 // A token of the config, by its hash.
 type token struct {
@@ -41,12 +39,14 @@ type token struct {
 }
 
 // newTokens registers the metric.
-func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) *tokens {
+func newTokens(
+	c *config.Admin, limits func() *config.Limits, log *slog.Logger, registry prometheus.Registerer,
+) *tokens {
 	t := &tokens{
+		limits:   limits,
 		sessions: pages.Sessions{Cookie: sessionCookie}, guesses: pages.Guesses{Token: "admin token", Log: log},
 		signedIn: func(identity) {},
 	}
-	t.limits.Store(&config.Limits{}) // until apply
 	t.use(c)
 	t.refused = counters(registry, "billbridge_admin_token_refused_total",
 		"Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), "+
@@ -57,21 +57,18 @@ func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer
 
 // use replaces the tokens by those of a config. Sessions whose token is not there any more end.
 func (t *tokens) use(c *config.Admin) {
-	next := &tokenList{}
+	var next tokenList
 	for _, one := range c.AllTokens() {
 		hash := sha256.Sum256([]byte(one.Token.Reveal()))
-		next.tokens = append(next.tokens, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
+		next = append(next, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
 	}
-	t.current.Store(next)
+	t.current.Store(&next)
 	t.sessions.Keep(next.has)
 }
 
-// needed reports whether requests need a token.
-func (a *tokenList) needed() bool { return len(a.tokens) > 0 }
-
 // find returns the owner of a token. It compares hashes, and all of them, so that the duration reveals nothing.
-func (a *tokenList) find(hash pages.TokenHash) (who identity, ok bool) {
-	for _, known := range a.tokens {
+func (a tokenList) find(hash pages.TokenHash) (who identity, ok bool) {
+	for _, known := range a {
 		if subtle.ConstantTimeCompare(known.hash[:], hash[:]) == 1 {
 			who, ok = known.identity, true
 		}
@@ -79,17 +76,17 @@ func (a *tokenList) find(hash pages.TokenHash) (who identity, ok bool) {
 	return who, ok
 }
 
-func (a *tokenList) has(hash pages.TokenHash) bool {
+func (a tokenList) has(hash pages.TokenHash) bool {
 	_, ok := a.find(hash)
 	return ok
 }
 
 // without returns the names of the tokens that another list does not have, or has with another token or
 // permission.
-func (a *tokenList) without(other *tokenList) string {
+func (a tokenList) without(other tokenList) string {
 	var names []string
-	for _, one := range a.tokens {
-		if !slices.Contains(other.tokens, one) {
+	for _, one := range a {
+		if !slices.Contains(other, one) {
 			names = append(names, one.shown())
 		}
 	}
@@ -120,7 +117,7 @@ func (t *tokens) check(r *http.Request, given string) (hash pages.TokenHash, who
 // source returns where a request comes from. Its wrong tokens are counted together, and those of all addresses that
 // cannot be read with those of the others of [pages.Guesses].
 func (t *tokens) source(r *http.Request) netip.Prefix {
-	from, _, _ := t.limits.Load().Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	from, _, _ := t.limits().Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	return from
 }
 

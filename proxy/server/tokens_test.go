@@ -30,7 +30,7 @@ type guesser struct {
 func newGuesser(t *testing.T) *guesser {
 	t.Helper()
 	g, registry := &guesser{}, prometheus.NewRegistry()
-	g.tokens = newTokens(&config.Admin{Token: config.NewSecret("right")}, slog.New(slog.NewJSONHandler(&g.log, nil)), registry)
+	g.tokens = newTokens(&config.Admin{Token: config.NewSecret("right")}, func() *config.Limits { return &config.Limits{} }, slog.New(slog.NewJSONHandler(&g.log, nil)), registry)
 	t.Cleanup(g.tokens.guesses.Close)
 	g.handler = adminRoutes{
 		tokens: g.tokens, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),

@@ -15,18 +15,14 @@ import (
 func TestDrainDoesNotWaitForConnectionsThatNetHTTPAnswered(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conns newConns
+	proxytest.Must(t, err)
+	var conns unusedConns
 	s := http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
 	conns.track(&s)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
 	if _, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
