@@ -6,7 +6,7 @@
 //	err = server.Serve(listener)
 //
 // A connection of such a listener looks at the bytes of each head, chunk size and trailer on their way to net/http, and
-// skips bodies. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest:
+// skips bodies. An empty line behind a body is removed. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest:
 // net/http answers 400, after the answers to earlier requests, and closes the connection.
 package framing
 
@@ -21,8 +21,11 @@ import (
 // Reasons are why a request is refused.
 var Reasons = []string{
 	bareLF, bareCR, foldedLine, lengthAndEncoding, twoLengths, encodingIn10, otherEncoding, chunkSize, version, connect,
-	malformedLine, longLine, notHTTP2,
+	malformedLine, longLine, notHTTP2, ProxyProtocol,
 }
+
+// ProxyProtocol is the reason of a connection that begins with a header of the PROXY protocol, which is not read.
+const ProxyProtocol = "proxy_protocol"
 
 // The reasons, as the metric has them.
 const (
@@ -187,8 +190,11 @@ func (c *conn) Read(p []byte) (int, error) {
 	} else {
 		passed, reason = c.scanner.scan(p[:n])
 	}
+	if reason == "" && passed == 0 && n > 0 && err == nil { // all that came belongs to no request
+		return c.Read(p)
+	}
 	if reason == "" {
-		return n, err
+		return passed, err
 	}
 	if refused := c.listener.options.Refused; refused != nil {
 		refused(c.RemoteAddr(), reason)

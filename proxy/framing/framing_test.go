@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // served is an HTTP server behind a framing listener, with what it saw.
@@ -170,6 +172,9 @@ var streams = map[string]struct {
 	"HTTP/2 in the clear":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", version},
 	"HTTP/0.9":                  {"GET /a\r\n\r\n", "", version},
 	"CONNECT":                   {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "", connect},
+	"an empty line behind":      {post + "Content-Length: 5\r\n\r\nhello\r\n", "hello", ""},
+	"one behind the chunks":     {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\r\n", "hello", ""},
+	"PROXY protocol":            {"PROXY TCP4 192.0.2.1 192.0.2.2 5000 80\r\n" + post + "\r\n", "", ProxyProtocol},
 	"an empty line before":      {"\r\nPOST /a HTTP/1.1\r\nHost: x\r\n\r\n", "", malformedLine},
 	"upgrade to h2c":            {post + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 5\r\n\r\nhello", "hello", ""},
 }
@@ -339,4 +344,72 @@ func certificate(t *testing.T) tls.Certificate {
 	s.StartTLS()
 	defer s.Close()
 	return s.TLS.Certificates[0]
+}
+
+// One empty line may stand behind a body, in whatever pieces the bytes come, also if the connection has waited without the
+// server in between. Two are refused, and so is a part of one.
+func TestEmptyLineBehindABody(t *testing.T) {
+	t.Parallel()
+	const first = post + "Content-Length: 5\r\n\r\nhello"
+	for behind, refused := range map[string]string{
+		"\r\n": "", "\r\n\r\n": malformedLine, "\r": bareCR, "\n": bareLF, "\r\r\n": bareCR, " \r\n": version,
+	} {
+		in := [][]string{{first + behind + next}, {first, behind + next}}
+		if refused == "" {
+			in = append(in, []string{first, behind, next}, []string{first, behind[:1], behind[1:] + next})
+		}
+		for _, pieces := range in {
+			for _, idle := range []time.Duration{0, time.Millisecond} {
+				t.Run(fmt.Sprintf("%q/%d/%s", behind, len(pieces), idle), func(t *testing.T) {
+					t.Parallel()
+					s := serve(t, Options{IdleAfter: idle})
+					c := dial(t, s.address, false, "")
+					in := bufio.NewReader(c)
+					statuses := []int{}
+					for i, piece := range pieces {
+						if i == 1 && idle > 0 {
+							proxytest.Eventually(t, func() bool { return s.idle() == 1 }, func() string { return "it is not idle" })
+						}
+						if _, err := io.WriteString(c, piece); err != nil {
+							t.Fatal(err)
+						}
+						if i == 0 {
+							statuses = append(statuses, readStatus(t, in))
+						}
+					}
+					if refused == "" {
+						statuses = append(statuses, readStatus(t, in))
+					} else { // its 400 can be lost by a reset
+						_, _ = io.Copy(io.Discard, in)
+					}
+					requests, reasons := s.saw()
+					if slices.Contains(statuses, 400) || len(requests) != len(statuses) || strings.Join(reasons, " ") != refused {
+						t.Errorf("%v %q %q", statuses, requests, reasons)
+					}
+				})
+			}
+		}
+	}
+}
+
+// readStatus returns the status of the next answer, after its body.
+func readStatus(t *testing.T, in *bufio.Reader) int {
+	t.Helper()
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode
+}
+
+// Version 2 of the PROXY protocol is named if its header comes in one piece, as proxies send it.
+func TestProxyProtocolIsNamed(t *testing.T) {
+	t.Parallel()
+	const header = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x01\xc0\x00\x02\x02\x13\x88\x00\x50"
+	if _, reason := new(scanner).scan([]byte(header + post)); reason != ProxyProtocol {
+		t.Error(reason)
+	}
 }

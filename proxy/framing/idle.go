@@ -98,7 +98,7 @@ func (c *conn) startIdle() bool {
 	}
 	l := c.listener
 	resumed := l.newConn(c.Conn, c.tls, c.release)
-	resumed.last = c.last
+	resumed.last, resumed.scanner.empty = c.last, c.scanner.empty
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {

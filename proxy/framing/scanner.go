@@ -16,6 +16,30 @@ type scanner struct {
 	sized   bool // Content-Length was there
 	length  uint64
 	chunked bool
+	empty   emptyLine
+}
+
+// An emptyLine is how far the empty line has come that may stand behind a body. Old clients send one, and it belongs to
+// no request (RFC 9112, 2.2).
+type emptyLine uint8
+
+const (
+	noEmptyLine emptyLine = iota
+	emptyLineAllowed
+	emptyLineBegun // its CR has come
+)
+
+// skip takes a byte of the empty line behind a body, which is not passed on, and reports whether it was one.
+func (s *scanner) skip(c byte) bool {
+	switch {
+	case s.empty == emptyLineAllowed && c == '\r':
+		s.empty = emptyLineBegun
+		return true
+	case s.empty == emptyLineBegun && c == '\n':
+		s.empty = noEmptyLine
+		return true
+	}
+	return false
 }
 
 // A state says what comes next.
@@ -34,10 +58,24 @@ const (
 // lineAtMost is more than net/http takes of a head, so that it has answered before.
 const lineAtMost = 80 << 10
 
-// scan looks at the next bytes of the connection. passed is how many of them may be passed on, all of them if reason is
-// "".
+// proxyV2 is the beginning of version 2 of the PROXY protocol, behind its first line.
+const proxyV2 = "\r\n\x00\r\nQUIT\n"
+
+// scan looks at the next bytes of the connection, and removes those that belong to no request. passed is how many of
+// those that are left may be passed on, all of them if reason is "".
 func (s *scanner) scan(p []byte) (passed int, reason string) {
 	for i := 0; i < len(p); {
+		if s.empty != noEmptyLine {
+			if s.skip(p[i]) {
+				copy(p[i:], p[i+1:])
+				p = p[:len(p)-1]
+				continue
+			}
+			if s.empty == emptyLineBegun {
+				return i, bareCR
+			}
+			s.empty = noEmptyLine
+		}
 		switch s.state {
 		case body, chunk:
 			n := min(s.left, uint64(len(p)-i))
@@ -49,7 +87,7 @@ func (s *scanner) scan(p []byte) (passed int, reason string) {
 			if s.state == chunk {
 				s.state = chunkEnd
 			} else {
-				s.state = requestLine
+				s.state, s.empty = requestLine, emptyLineAllowed
 			}
 		default:
 			end := bytes.IndexByte(p[i:], '\n')
@@ -66,6 +104,9 @@ func (s *scanner) scan(p []byte) (passed int, reason string) {
 				s.line = nil
 			}
 			if reason := s.take(line); reason != "" {
+				if len(line) == 1 && bytes.HasPrefix(p[i+end+1:], []byte(proxyV2)) {
+					reason = ProxyProtocol
+				}
 				return i, reason
 			}
 			i += end + 1
@@ -96,7 +137,7 @@ func (s *scanner) take(line []byte) (reason string) {
 		}
 	case trailerLine:
 		if len(line) == 0 {
-			s.state = requestLine
+			s.state, s.empty = requestLine, emptyLineAllowed
 		} else if isSpace(line[0]) {
 			return foldedLine
 		}
@@ -114,6 +155,8 @@ func (s *scanner) request(line []byte) (reason string) {
 	switch v := line[at+1:]; {
 	case bytes.HasPrefix(line, []byte("CONNECT ")):
 		return connect
+	case bytes.HasPrefix(line, []byte("PROXY ")):
+		return ProxyProtocol
 	case string(v) == "HTTP/1.0":
 		s.http10 = true
 	case string(v) != "HTTP/1.1":

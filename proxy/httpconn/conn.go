@@ -176,7 +176,7 @@ func (c *Conn) readHead() (Reply, error) {
 	}
 	if kind == usual {
 		_, _ = c.reader.Discard(n)
-		c.last, c.keep = reply, true
+		c.last, c.keep = reply, !reply.closes
 		c.body = body{conn: c, left: reply.Length}
 		c.headLeft = math.MaxInt64
 		return reply, nil

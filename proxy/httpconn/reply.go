@@ -18,6 +18,8 @@ type Reply struct {
 	RetryAfter      string    // "" if the reply has several
 	Length          int64     // of the body as it was sent, in bytes; negative if not known
 	Body            io.Reader // it must be read before the connection is released
+
+	closes bool // the server closes the connection behind it
 }
 
 // replyOf returns the parts of a reply that net/http has parsed.
@@ -25,6 +27,7 @@ func replyOf(r *http.Response) Reply {
 	reply := Reply{
 		Status: r.StatusCode, Length: r.ContentLength,
 		ContentType: r.Header.Get("Content-Type"), ContentEncoding: r.Header.Get("Content-Encoding"),
+		closes: r.Close,
 	}
 	if after := r.Header["Retry-After"]; len(after) == 1 {
 		reply.RetryAfter = after[0]
@@ -38,12 +41,12 @@ type headKind int
 const (
 	other      headKind = iota // valid or not; after such a reply the connection is not used again
 	incomplete                 // the beginning of a head of the next kinds
-	usual                      // a body of a given length follows
+	usual                      // a body of a given length follows, and nothing or the end of the connection behind it
 	strict                     // a chunked body or none follows, which net/http reads
 )
 
 // parseHead parses the head of a reply at the beginning of b. It takes only heads of HTTP/1.1 about which nobody can
-// disagree, of connections that stay open. n is the length of a usual head. It allocates only the values that differ
+// disagree. n is the length of a usual head. It allocates only the values that differ
 // from those of last, an earlier reply of the same server.
 func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
 	reply.Length = -1
@@ -77,7 +80,8 @@ func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
 		case strings.EqualFold(string(name), "retry-after"):
 			ok = setOnce(&reply.RetryAfter, value, last.RetryAfter)
 		case strings.EqualFold(string(name), "connection"):
-			ok = strings.EqualFold(string(value), "keep-alive")
+			reply.closes = strings.EqualFold(string(value), "close")
+			ok = reply.closes || strings.EqualFold(string(value), "keep-alive")
 		case strings.EqualFold(string(name), "transfer-encoding"):
 			ok = !chunked && strings.EqualFold(string(value), "chunked")
 			chunked = true
@@ -137,7 +141,17 @@ func isText(b []byte) bool {
 	return true
 }
 
+// parseLength parses a length, which a proxy may have joined with an equal one (RFC 9110, 8.6).
 func parseLength(value []byte, n *int64) bool {
+	value, rest, joined := bytes.Cut(value, []byte(","))
+	value = bytes.TrimRight(value, " \t")
+	for joined {
+		var again []byte
+		again, rest, joined = bytes.Cut(rest, []byte(","))
+		if !bytes.Equal(bytes.Trim(again, " \t"), value) {
+			return false
+		}
+	}
 	length, err := strconv.ParseUint(string(value), 10, 64) // accepts digits only
 	*n = int64(length)
 	return err == nil && len(value) <= 18

@@ -17,6 +17,9 @@ var usualHeads = map[string]Reply{
 	"HTTP/1.1 503 Service Unavailable\r\nRETRY-AFTER:\t120 \r\nContent-Length: 10\r\nServer: a\r\n\r\n":                                  {Status: 503, RetryAfter: "120", Length: 10},
 	"HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nKeep-Alive: timeout=5\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n":          {Status: 200, ContentEncoding: "gzip", Length: 9},
 	"HTTP/1.1 200 OK\r\nX-Powered-By: PHP/8.3\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\nEmpty:\r\n\r\n{}": {Status: 200, ContentType: "application/json; charset=utf-8", Length: 2},
+	"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n":                                                                                    {Status: 200, Length: 2},
+	"HTTP/1.1 200 OK\r\nContent-Length: 2 ,2,\t2\r\n\r\n":                                                                                {Status: 200, Length: 2},
+	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: Close\r\n\r\n":                                                                  {Status: 200, Length: 2, closes: true},
 }
 
 // strictHeads are left to net/http, and the connection is used again.
@@ -52,12 +55,13 @@ var otherHeads = []string{
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 1234567890123456789\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n",
-	"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: 2,\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: , 2\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTrailer: A\r\n\r\n",
-	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive, close\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n c\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\x00c\r\n\r\n",
@@ -125,6 +129,9 @@ func FuzzHead(f *testing.F) {
 		}
 		reader := bufio.NewReader(bytes.NewReader(b))
 		response, err := http.ReadResponse(reader, nil)
+		if err != nil && strings.Contains(err.Error(), "bad Content-Length") && strings.Contains(err.Error(), ",") {
+			return // equal lengths that were joined, which net/http does not take
+		}
 		if err != nil {
 			t.Fatalf("%q: net/http refuses it: %v", b, err)
 		}
@@ -138,7 +145,7 @@ func FuzzHead(f *testing.F) {
 		if want := replyOf(response); got != want {
 			t.Errorf("%q: %+v, but net/http has %+v", b, got, want)
 		}
-		if response.Close || len(response.TransferEncoding) > 0 || response.Trailer != nil || !response.ProtoAtLeast(1, 1) || response.ProtoMajor != 1 {
+		if len(response.TransferEncoding) > 0 || response.Trailer != nil || !response.ProtoAtLeast(1, 1) || response.ProtoMajor != 1 {
 			t.Errorf("%q: net/http has %+v", b, response)
 		}
 		if len(b) <= 4096 && len(b)-reader.Buffered() != n {

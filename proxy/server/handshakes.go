@@ -74,6 +74,9 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 	}
 }
 
+// proxyHeaders are the first bytes of the two versions of the PROXY protocol, which the gateway does not read.
+var proxyHeaders = []string{"PROXY", "\r\n\r\n\x00"}
+
 // handshake counts and logs a handshake that failed. The errors of crypto/tls say what the client has offered.
 func (e *serverErrors) handshake(from netip.Prefix, err error) {
 	message, reason := err.Error(), handshakeReasons[""]
@@ -84,6 +87,9 @@ func (e *serverErrors) handshake(from netip.Prefix, err error) {
 	}
 	if httpconn.RefusedCertificate(err) {
 		reason = certificate
+	}
+	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && slices.Contains(proxyHeaders, string(plain.RecordHeader[:])) {
+		message = "a header of the PROXY protocol came first: turn it off in the load balancer (proxy_protocol, send-proxy)"
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
 	e.perSource[maphash.Comparable(e.seed, from)%pages.MaxGuessers].Warn("a TLS handshake failed",

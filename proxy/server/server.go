@@ -225,7 +225,12 @@ func (s *Server) framed(l net.Listener) net.Listener {
 		IdleAfter: 5 * time.Second,
 		Refused: func(peer net.Addr, reason string) {
 			s.open.framing.WithLabelValues(reason).Inc()
-			s.log.Warn("a request was refused: its framing is ambiguous", "reason", reason, "peer", peer.String())
+			text := "a request was refused: its framing is ambiguous"
+			if reason == framing.ProxyProtocol {
+				text = "a connection was refused: a header of the PROXY protocol is not read; turn it off in the load balancer " +
+					"(proxy_protocol, send-proxy), let it set X-Forwarded-For, and name it in limits.trusted_proxies"
+			}
+			s.log.Warn(text, "reason", reason, "peer", peer.String())
 		},
 	}
 	if s.current.Load().TLS != nil { // a reload can change the files, but not turn TLS on or off
