@@ -61,14 +61,14 @@ const (
 )
 
 type assetsCommand struct {
-	Name string `arg:"" optional:"" help:"The name of a file; or partner-guide, a page for the developer of a partner's program; or openapi, the interface that partners of one form see, as an OpenAPI 3.1 document. If omitted, the files are listed."`
+	Name string `arg:"" optional:""`
 
-	Form     translate.Form `placeholder:"FORM" help:"Required with partner-guide and openapi: the form that the partner uses, legacy or v2, or one of the table."`
-	Config   string         `placeholder:"FILE" help:"With partner-guide and openapi: the YAML config of the gateway. If omitted, the page has the defaults, for one backend in v2."`
-	Partner  string         `placeholder:"NAME" help:"With partner-guide: the partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
-	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE" help:"With partner-guide: en or ko (en)."`
-	Table    string         `placeholder:"FILE" help:"With openapi: this table instead of the built-in one."`
-	Overlay  string         `placeholder:"FILE" help:"With openapi: apply this overlay to the table."`
+	Form     translate.Form `placeholder:"FORM"`
+	Config   string         `placeholder:"FILE"`
+	Partner  string         `placeholder:"NAME"`
+	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE"`
+	Table    string         `placeholder:"FILE"`
+	Overlay  string         `placeholder:"FILE"`
 }
 
 // Run prints the list or an asset.

@@ -19,7 +19,7 @@ import (
 // decisionFlags are the flags of every change.
 type decisionFlags struct {
 	adminFlags
-	By given `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER, or else the number of the user and the host. A token with a name allows no other one."`
+	By given `placeholder:"NAME"`
 }
 
 // author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.

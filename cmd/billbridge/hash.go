@@ -11,8 +11,8 @@ import (
 )
 
 type hashCommand struct {
-	Operation string         `required:"" placeholder:"NAME" help:"The operation, such as bill.create."`
-	Form      translate.Form `required:"" placeholder:"FORM" help:"The form of the request, such as legacy or v2."`
+	Operation string         `required:"" placeholder:"NAME"`
+	Form      translate.Form `required:"" placeholder:"FORM"`
 	tableFlags
 }
 

@@ -16,8 +16,8 @@ import (
 type rolloutCompare struct {
 	adminFlags
 	partnerFlags
-	IDs  given `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
-	JSON bool  `name:"json" help:"Print one JSON object instead of a table."`
+	IDs  given `name:"ids" required:"" placeholder:"FILE"`
+	JSON bool  `name:"json"`
 }
 
 // Run compares bills.

@@ -15,9 +15,9 @@ import (
 type moveFlags struct {
 	decisionFlags
 	partnerFlags
-	PartnerFile given         `placeholder:"FILE" help:"The partners in this file, or - for stdin: one per line, as for --partner. Empty lines and lines that begin with # are left out."`
-	Force       operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
-	DryRun      bool          `help:"Print the change, its effect and the reasons against it, and change nothing."`
+	PartnerFile given         `placeholder:"FILE"`
+	Force       operate.Force `placeholder:"REASONS"`
+	DryRun      bool
 }
 
 // move changes the stage of each partner that is named, or the default, by an action of the admin listener.

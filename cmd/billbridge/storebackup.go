@@ -14,8 +14,8 @@ import (
 
 type storeBackup struct {
 	decisionFlags
-	File   string `arg:"" placeholder:"FILE" help:"The file to create. It must not exist."`
-	Config string `required:"" placeholder:"FILE" help:"The config of the gateway, which may be running."`
+	File   string `arg:"" placeholder:"FILE"`
+	Config string `required:"" placeholder:"FILE"`
 }
 
 // Run copies the store.

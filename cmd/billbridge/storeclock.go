@@ -7,14 +7,14 @@ import (
 )
 
 type storeCommand struct {
-	Backup storeBackup `cmd:"" help:"Copy an SQLite store to a new file, while the gateway runs."`
-	Key    storeKey    `cmd:"" help:"Encrypt the store with another key, while no gateway runs."`
-	Clock  storeClock  `cmd:"" help:"Show the machine's clock and the store's clock, or confirm the machine's."`
+	Backup storeBackup `cmd:""`
+	Key    storeKey    `cmd:""`
+	Clock  storeClock  `cmd:""`
 }
 
 type storeClock struct {
 	decisionFlags
-	Confirm bool `help:"Declare that the machine's clock, or PostgreSQL's, is right: expired rows are removed by it again."`
+	Confirm bool
 }
 
 // Run shows the clocks, or confirms the machine's.
