@@ -108,7 +108,7 @@ func (c *billsRead) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Assign != "" {
-		return c.change(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
+		return c.rollout(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
 	}
 	var b operate.Bill
 	if err := c.send(ctx, http.MethodPost, "/rollout/read", &b, ref); err != nil {
@@ -170,11 +170,6 @@ func (c *billsDismiss) Run(ctx context.Context, ref operate.PartnerRef) error {
 	if ref.Partner == "" {
 		return usageError("give one of --partner and --key-file")
 	}
-	var n operate.Dismissed
 	d := operate.Dismissal{PartnerRef: ref, Bill: string(c.ID), Merchant: c.Merchant}
-	if err := c.post(ctx, "/rollout/dismiss", &n, d); err != nil {
-		return err
-	}
-	printf(c.out, "Outcomes dismissed: %d.\n", n.Writes)
-	return nil
+	return c.do(ctx, verb{path: "/rollout/dismiss", said: "dismissed"}, &operate.Dismissed{}, d)
 }

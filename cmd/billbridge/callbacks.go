@@ -238,7 +238,8 @@ func (c *callbackAssign) Run(ctx context.Context) error {
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
 	}
 	lost := operate.LostAddress{Lost: c.Lost, URL: c.URL}
-	err := c.post(ctx, "/callbacks/"+string(c.Like)+"/assign", nil, lost)
+	v := verb{path: "/callbacks/" + string(c.Like) + "/assign", said: "nothing"}
+	err := c.do(ctx, v, &operate.Callback{}, lost)
 	if err == nil {
 		printf(c.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}

@@ -111,17 +111,7 @@ type rolloutStop struct {
 
 // Run turns the kill switch on.
 func (c *rolloutStop) Run(ctx context.Context) error {
-	changed, err := c.decide(ctx, "stop", operate.Decision{Force: c.Force})
-	switch {
-	case err != nil:
-		return err
-	case changed.Unstored != "" && !changed.Already:
-		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did "+
-			"not record it: %s\n"+
-			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
-			"and a restart of this one ends it", changed.Unstored)
-	}
-	return c.showChange("stop", changed)
+	return c.rollout(ctx, "stop", operate.Decision{Force: c.Force})
 }
 
 type rolloutBegin struct {
@@ -131,7 +121,7 @@ type rolloutBegin struct {
 
 // Run begins the rollout.
 func (c *rolloutBegin) Run(ctx context.Context) error {
-	return c.change(ctx, "begin", operate.Decision{Force: c.Force})
+	return c.rollout(ctx, "begin", operate.Decision{Force: c.Force})
 }
 
 type rolloutMoved struct {
@@ -141,7 +131,7 @@ type rolloutMoved struct {
 
 // Run allows the change.
 func (c *rolloutMoved) Run(ctx context.Context) error {
-	return c.change(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
+	return c.rollout(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
 }
 
 type rolloutReset struct {
@@ -159,7 +149,7 @@ func (c *rolloutReset) Run(ctx context.Context, partner operate.PartnerRef) erro
 	case c.All:
 		partner.Partner = operate.All
 	}
-	return c.change(ctx, "reset", partner, operate.Decision{Force: c.Force})
+	return c.rollout(ctx, "reset", partner, operate.Decision{Force: c.Force})
 }
 
 // rolloutChange is a command whose name is that of the change.
@@ -167,5 +157,5 @@ type rolloutChange struct{ decisionFlags }
 
 // Run makes the change.
 func (c *rolloutChange) Run(ctx context.Context, k *kong.Context) error {
-	return c.change(ctx, k.Selected().Name)
+	return c.rollout(ctx, k.Selected().Name)
 }

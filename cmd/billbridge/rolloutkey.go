@@ -19,6 +19,6 @@ type rolloutKeyAdd struct {
 
 // Run adds a key.
 func (c *rolloutKeyAdd) Run(ctx context.Context) error {
-	in := operate.NewKey{PartnerRef: operate.PartnerRef{Partner: reference(c.Partner)}, Hash: c.Hash, Preview: c.DryRun}
-	return c.showPosted(ctx, "/store/keys", "key add", &operate.AddedKey{}, in)
+	in := operate.NewKey{PartnerRef: operate.PartnerRef{Partner: reference(c.Partner)}, Hash: c.Hash}
+	return c.do(ctx, verb{"/store/keys", "key add", c.DryRun}, &operate.AddedKey{}, in)
 }

@@ -60,7 +60,7 @@ func (c *storeBackup) record(ctx context.Context, admin *config.Admin) {
 		}
 	}
 	refused := (*adminError)(nil)
-	err := c.post(ctx, "/store/backup", nil, operate.Backup{File: c.File})
+	err := c.do(ctx, verb{path: "/store/backup", said: "nothing"}, nil, operate.Backup{File: c.File})
 	if err != nil && (given || errors.As(err, &refused)) {
 		printf(c.err, "The audit log does not have this backup: %s\n", linesOf(err))
 	}

@@ -19,16 +19,12 @@ type storeClock struct {
 
 // Run shows the clocks, or confirms the machine's.
 func (c *storeClock) Run(ctx context.Context) error {
-	send := c.get
-	if c.Confirm {
-		send = c.post
-	}
 	var clocks operate.Clock
-	if err := send(ctx, "/store/clock", &clocks); err != nil {
-		return err
+	if !c.Confirm {
+		return c.show(ctx, "/store/clock", "clock", false, &clocks)
 	}
-	err := show(c.out, "clock", clocks)
-	if c.Confirm && !clocks.Stepped {
+	err := c.do(ctx, verb{path: "/store/clock", said: "clock"}, &clocks)
+	if err == nil && !clocks.Stepped {
 		printf(c.out, "Confirmed: expired rows are removed by the machine's clock.\n")
 	}
 	return err

@@ -47,7 +47,7 @@ type planFlags struct {
 // Run starts the wave, or shows what it would do.
 func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
-		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, Plan: wave.Plan(c.planFlags),
+		WaveName: operate.WaveName{Name: c.Name}, Plan: wave.Plan(c.planFlags),
 	}
 	lines, err := linesIn(c.From, c.in)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *waveCreate) Run(ctx context.Context) error {
 	for _, line := range lines {
 		order.Partners += reference(given(line.text)) + "\n"
 	}
-	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
+	return c.do(ctx, verb{wavePath, "wave", c.DryRun}, &operate.WaveInfo{}, order)
 }
 
 type waveShow struct {
@@ -85,15 +85,7 @@ type waveChange struct {
 
 // Run changes what a wave does: the action is the name of the command.
 func (c *waveChange) Run(ctx context.Context, k *kong.Context) error {
-	return c.changeWave(ctx, k.Selected().Name)
-}
-
-func (c *waveChange) changeWave(ctx context.Context, action string) error {
-	changed := make([]operate.WaveInfo, 1)
-	if err := c.post(ctx, c.path()+"/"+action, &changed[0]); err != nil {
-		return err
-	}
-	return show(c.out, "waves", changed)
+	return c.do(ctx, verb{path: c.path() + "/" + k.Selected().Name, said: "wave changed"}, &operate.WaveInfo{})
 }
 
 type waveResume struct {
@@ -102,11 +94,11 @@ type waveResume struct {
 }
 
 // Run resumes a wave, or lets it move a partner on.
-func (c *waveResume) Run(ctx context.Context, one operate.PartnerRef) error {
+func (c *waveResume) Run(ctx context.Context, k *kong.Context, one operate.PartnerRef) error {
 	if one.Partner == "" {
-		return c.changeWave(ctx, "resume")
+		return c.waveChange.Run(ctx, k)
 	}
-	return c.showPosted(ctx, c.path()+"/release", "release", &operate.Change{}, one)
+	return c.do(ctx, verb{path: c.path() + "/release", said: "release"}, &operate.Change{}, one)
 }
 
 type waveRollback struct {
@@ -115,9 +107,9 @@ type waveRollback struct {
 }
 
 // Run takes the partners of a wave back, or shows that.
-func (c *waveRollback) Run(ctx context.Context) error {
+func (c *waveRollback) Run(ctx context.Context, k *kong.Context) error {
 	if !c.DryRun {
-		return c.changeWave(ctx, "rollback")
+		return c.waveChange.Run(ctx, k)
 	}
-	return c.showPosted(ctx, c.path()+"/rollback", "wave", &operate.WaveInfo{}, operate.WaveChange{Preview: true})
+	return c.do(ctx, verb{c.path() + "/rollback", "wave", true}, &operate.WaveInfo{})
 }
