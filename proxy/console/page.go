@@ -95,6 +95,7 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 //	{{translated .Text}}      an English text of the table
 //	{{details .Detail}}       what a translation does with a field
 //	{{note .Text .Note}}      a note of the rollout, with its English text
+//	{{say "key" .Args}}       a text with a list of arguments: texts, numbers, times and notes
 //	{{partner .ID id…}}       a partner: its name and the 12 digits, a link with an id if there is a rollout
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
@@ -107,6 +108,7 @@ func (c *Console) functions(lang string) template.FuncMap {
 		"translated": func(english string) template.HTML { return all.translated(lang, english) },
 		"details":    func(d translate.Details) template.HTML { return all.details(lang, d) },
 		"note":       func(n evidence.Note) template.HTML { return note(lang, n) },
+		"say":        func(key string, args []any) (template.HTML, error) { return c.say(lang, key, args) },
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
@@ -116,6 +118,25 @@ func (c *Console) functions(lang string) template.FuncMap {
 		"milliseconds": milliseconds,
 		"rounded":      rounded,
 	}
+}
+
+// say returns the text of a key with arguments, as HTML.
+func (c *Console) say(lang, key string, args []any) (template.HTML, error) {
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case int:
+			shown[i] = arg
+		case evidence.Note:
+			shown[i] = note(lang, arg)
+		case string:
+			shown[i] = template.HTML(template.HTMLEscapeString(arg))
+		default:
+			shown[i], _ = c.site.Time(arg) // a time
+		}
+	}
+	text, err := c.texts.T(lang, key, shown...)
+	return template.HTML(text), err
 }
 
 // partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID. With a
