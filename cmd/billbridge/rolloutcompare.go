@@ -107,3 +107,12 @@ func input(file string, stdin io.Reader) (name string, text []byte, err error) {
 	text, err = os.ReadFile(file)
 	return file, text, err
 }
+
+// inputWithin returns all of stdin, which must not be larger than some MiB. what is the input in the words of an error.
+func (s *system) inputWithin(mebibytes int64, what string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(s.in, mebibytes<<20+1))
+	if err == nil && int64(len(text)) > mebibytes<<20 {
+		err = fmt.Errorf("the %s is larger than %d MiB", what, mebibytes)
+	}
+	return text, err
+}

@@ -50,12 +50,7 @@ func (c *translateCommand) Run(s system) error {
 		err = c.translateLines(translator, request, s, out)
 	} else {
 		var doc []byte
-		doc, err = io.ReadAll(io.LimitReader(s.in, maxDocument+1))
-		switch {
-		case err != nil:
-		case len(doc) > maxDocument:
-			err = fmt.Errorf("the document is larger than %d MiB", maxDocument>>20)
-		default:
+		if doc, err = s.inputWithin(maxDocument>>20, "document"); err == nil {
 			err = c.translateDocument(translator, request, doc, "", s, out)
 		}
 	}
