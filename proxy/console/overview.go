@@ -53,16 +53,16 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	a := attentions{console: c, r: r}
 	if c.Ready != nil {
 		for _, p := range c.Ready() {
-			a.add(true, "ready-"+p.Name, "", "not_ready", p.Name, p.Text)
+			a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
 		}
 	}
 	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
-		a.add(true, "reload", "", "reload_failed", page.Reading.At)
+		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
 	}
 	for _, u := range page.Upstreams {
 		if u.Opened != nil {
 			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {failed}}.Encode()
-			a.add(true, "breaker-"+u.Name, link, "breaker_open", u.Name, u.Opened)
+			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
 		}
 	}
 	if c.Operator.Rollout != nil {
@@ -73,10 +73,10 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	}
 	// With a rollout the ledger has those that nobody has resolved yet.
 	if n := page.Total.Of[unknown]; n > 0 && c.Operator.Rollout == nil {
-		a.add(true, "unknown", "/calls?outcome=unknown", "unknown", pages.Number(n))
+		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
 	}
 	if n := page.Total.Of[failed]; n > 0 {
-		a.add(false, "failed", "/calls?outcome=failed", "failed", pages.Number(n))
+		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", pages.Number(n))
 	}
 	page.Attention = a.list
 	return show("overview", page)
@@ -105,7 +105,7 @@ type attentions struct {
 
 // add adds something that needs a person.
 func (a *attentions) add(bad bool, id, link, key string, args ...any) {
-	a.list = append(a.list, attention{bad, id, link, "overview." + key, args})
+	a.list = append(a.list, attention{bad, id, link, key, args})
 }
 
 // lostWritesShown is how long after a fail-over the overview shows that the store lacks writes, or may lack some.
@@ -116,12 +116,12 @@ func (a *attentions) rollout() *operate.Status {
 	o := a.console.Operator
 	status, err := ask(a.r, o.Status, operate.Page{Limit: operate.AtMost(1)})
 	if err != nil {
-		a.add(true, "rollout", "/partners", "rollout_error", err.Error())
+		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
 	a.state(status)
 	if n := o.Rollout.Unclear(); n > 0 {
-		a.add(true, "bills", "/bills", "unknown_bills", pages.Number(n))
+		a.add(true, "bills", "/bills", "overview.unknown_bills", pages.Number(n))
 	}
 	if o.Store != nil {
 		a.waves()
@@ -133,21 +133,21 @@ func (a *attentions) rollout() *operate.Status {
 func (a *attentions) state(status operate.Status) {
 	switch {
 	case status.Stopped != nil && status.Unstored:
-		a.add(true, "stopped", "/partners", "stopped_here", status.Stopped.By)
+		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
 	case status.Stopped != nil:
-		a.add(true, "stopped", "/partners", "stopped", status.Stopped.By, status.Stopped.At)
+		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At)
 	case status.Begun == nil && status.Started != nil:
-		a.add(false, "begin", "/partners", "not_begun")
+		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
 	recent := a.console.Now().Add(-lostWritesShown)
 	if at := status.Restored; at != nil && at.By == store.ByFailOver && at.At.After(recent) {
-		a.add(true, "restored", "/partners", "lost_writes", at.At)
+		a.add(true, "restored", "/partners", "overview.lost_writes", at.At)
 	}
 	if status.Clock != nil && status.Clock.Stepped {
-		a.add(true, "clock", "", "clock")
+		a.add(true, "clock", "", "overview.clock")
 	}
 	if status.Failing > 0 {
-		a.add(true, "verdicts", "/partners", "verdicts", status.Failing)
+		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
 	}
 }
 
@@ -155,15 +155,15 @@ func (a *attentions) state(status operate.Status) {
 func (a *attentions) waves() {
 	list, err := ask(a.r, a.console.Operator.Waves, operate.WaveFilter{Active: true})
 	if err != nil {
-		a.add(true, "waves", "/waves", "rollout_error", err.Error())
+		a.add(true, "waves", "/waves", "overview.rollout_error", err.Error())
 	}
 	for _, w := range list {
 		link := "/waves/" + w.Name
 		if w.State == store.WavePaused && w.Why.Kind != "" {
-			a.add(true, "wave-paused-"+w.Name, link, "wave_paused", w.Name, w.Why)
+			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.Why)
 		}
 		if w.Waits > 0 && w.State != store.WaveBack {
-			a.add(false, "wave-waits-"+w.Name, link, "wave_waits", w.Name, pages.Number(w.Waits))
+			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, pages.Number(w.Waits))
 		}
 	}
 }
@@ -172,11 +172,11 @@ func (a *attentions) waves() {
 func (a *attentions) callbacks() operate.Counts {
 	counts, err := ask(a.r, a.console.Operator.Counts, operate.CountLimit{AtMost: 1000})
 	if err != nil {
-		a.add(true, "callbacks", "/deliveries", "callbacks_error", err.Error())
+		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
 	}
 	if dead := counts["failed"]; dead.Number > 0 {
-		a.add(true, "callbacks", "/deliveries?state=failed", "callbacks_dead", atLeast(dead))
+		a.add(true, "callbacks", "/deliveries?state=failed", "overview.callbacks_dead", atLeast(dead))
 	}
 	return counts
 }
