@@ -66,7 +66,7 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 // useSandboxTable gives a config the table for backends that are sandboxes.
 func useSandboxTable(c *config.Config) (err error) {
 	overlay := translate.File{Name: "sandbox-overlay.yaml"}
-	if overlay.Data, err = embedded(overlay.Name)(); err != nil {
+	if overlay.Data, err = embedded(overlay.Name); err != nil {
 		return err
 	}
 	c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay)

@@ -173,6 +173,7 @@ func parseOutputs(text string) *template.Template {
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
 		"percent":    func(f config.Fraction) float64 { return 100 * float64(f) },
 		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
+		"list":       func(one any) []any { return []any{one} },
 		"fields":     func(of any, fields []translate.Field) any { return map[string]any{"Of": of, "Fields": fields} },
 	}).Parse(text))
 	for _, one := range t.Templates() {

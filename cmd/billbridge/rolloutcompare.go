@@ -16,8 +16,8 @@ import (
 type rolloutCompare struct {
 	adminFlags
 	partnerFlags
-	IDs  given `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
-	JSON bool  `name:"json" help:"Print one JSON object instead of a table."`
+	IDs  given `name:"ids" required:"" placeholder:"FILE"`
+	JSON bool  `name:"json"`
 }
 
 // Run compares bills.
@@ -106,4 +106,13 @@ func input(file string, stdin io.Reader) (name string, text []byte, err error) {
 	}
 	text, err = os.ReadFile(file)
 	return file, text, err
+}
+
+// inputWithin returns all of stdin, which must not be larger than some MiB. what is the input in the words of an error.
+func (s *system) inputWithin(mebibytes int64, what string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(s.in, mebibytes<<20+1))
+	if err == nil && int64(len(text)) > mebibytes<<20 {
+		err = fmt.Errorf("the %s is larger than %d MiB", what, mebibytes)
+	}
+	return text, err
 }

@@ -11,7 +11,7 @@ import (
 type rolloutReport struct {
 	adminFlags
 	partnerFlags
-	Format string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"The output format: text or json (${default})."`
+	Format string `default:"text" enum:"text,json" placeholder:"FORMAT"`
 }
 
 // Run prints the report.
