@@ -125,7 +125,7 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 	look := r.Looks[0]
 	look.Shown, look.Missing = "paid", now
 	must(t, s.EndLook(t.Context(), look, now.Add(time.Hour)))
-	_, _, err = s.Accept(t.Context(), store.Callback{
+	_, err = s.Accept(t.Context(), store.Callback{
 		ID: "cb_00112233445566778899aabbccddeeff", Address: "address", Upstream: "new", Partner: id, Bill: phone, Form: "v2", URL: "https://one.example.com/", Host: "one", Order: "o", Received: now,
 	}, time.Hour)
 	must(t, err)

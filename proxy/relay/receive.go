@@ -163,18 +163,16 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	var got store.Accepted
-	var err error
+	var shows []ledger.Event
 	if r.contradicted != nil && c.Bill != "" && c.Says != "" {
-		got, err = r.store.AcceptShowing(ctx, c, in.s.callbacks.Window, ledger.Event{
+		shows = append(shows, ledger.Event{
 			Call: ledger.Call{
 				At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant,
 			},
 			What: ledger.Told{Shows: r.shows(in.s.config.Table, c.Says, notice.Facts(body))},
 		})
-	} else {
-		got.Fresh, got.Ended, err = r.store.Accept(ctx, c, in.s.callbacks.Window)
 	}
+	got, err := r.store.Accept(ctx, c, in.s.callbacks.Window, shows...)
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
@@ -415,7 +413,8 @@ func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by
 		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL,
 		Created: r.now(),
 	}
-	return r.store.Rebind(ctx, a, store.Change{
+	_, err := r.store.Bind(ctx, a, store.Change{
 		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
 	})
+	return err
 }

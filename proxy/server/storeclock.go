@@ -86,11 +86,7 @@ func (s *Server) tick(ctx context.Context) error {
 // checkLossless logs when a store that is said to be lossless has no synchronous standby. After a fail-over that is
 // normal for some seconds, so it must be so at two ticks.
 func (s *Server) checkLossless(ctx context.Context) {
-	lossy := false
-	if s.store.Lossless() {
-		synchronous, err := s.store.Synchronous(ctx)
-		lossy = err == nil && !synchronous
-	}
+	lossy, _ := s.store.Lossy(ctx)
 	if was := s.lossy.Swap(lossy); was && lossy {
 		s.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: "+
 			"after a fail-over acknowledged writes can be missing. Set synchronous_standby_names, "+

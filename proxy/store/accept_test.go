@@ -23,7 +23,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 			senders.Go(func() {
 				c := callback(fmt.Sprint("c", i), "a")
 				c.Digest = [32]byte{byte(i % 3)}
-				fresh, _, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
+				fresh, err := isFresh(replicas[i%2].Accept(t.Context(), c, time.Minute))
 				if err != nil {
 					t.Error(err)
 				}
@@ -170,7 +170,7 @@ func showing(t *testing.T, s *store.Store, id, bill, state, digest string, after
 	c := callback(id, bill)
 	c.Received, c.Says, c.Merchant, c.Digest = noon.Add(after), state, "shop", sha256.Sum256([]byte(digest))
 	moves := ledger.Moves{"W": {"W", "F", "C", "D"}, "F": {"F", "C"}, "C": {"C"}, "D": {"D"}}
-	a, err := s.AcceptShowing(t.Context(), c, 10*time.Minute, ledger.Event{
+	a, err := s.Accept(t.Context(), c, 10*time.Minute, ledger.Event{
 		Call: ledger.Call{At: c.Received, Upstream: "new", Merchant: "shop"},
 		What: ledger.Told{Shows: ledger.Shows{Means: state, Moves: moves}},
 	})

@@ -53,7 +53,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 	default:
 		return nil, 0, fmt.Errorf("%w: there is no list %q of bills", ErrFilter, f.List)
 	}
-	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
+	if _, err := read(ctx, s.db, "listing bills", func(q tx) partner.ID {
 		return onePartner(q, f.PartnerPrefix, fitting("billbridge_bills"))
 	}); err != nil {
 		return nil, 0, err
@@ -61,7 +61,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 	from := &billPlace{}
 	f.UnclearBefore, f.Due = s.stamp(f.UnclearBefore), s.stamp(f.Due)
 	for from != nil && (len(list) < f.Limit || all < countAtMost) {
-		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
+		part, err := read(ctx, s.db, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -158,7 +158,7 @@ type DuePartner struct {
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
 func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
 	const bill = "(" + firstDue + " = p.partner AND due <= $1 ORDER BY due LIMIT 1) IS NOT NULL"
-	return readAll[DuePartner](ctx, s, "finding reads that are due", "SELECT p.partner, "+bill+
+	return readAll[DuePartner](ctx, s.db, "finding reads that are due", "SELECT p.partner, "+bill+
 		" FROM billbridge_proven p WHERE "+bill+" OR ("+firstLook+` = p.partner AND look > $2 AND look <= $3
 			ORDER BY look LIMIT 1) IS NOT NULL
 		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
@@ -188,7 +188,7 @@ type Read struct {
 // keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
 func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Time) (Read, error) {
 	at := asStored(s.stamp(now))
-	return write(ctx, s, "claiming a read", func(q tx) (r Read) {
+	return write(ctx, s.db, "claiming a read", func(q tx) (r Read) {
 		s.lock(q, shared, claims) // see betweenClaims
 		s.lock(q, exclusive, "reads", string(id))
 		bill, found := find[string](q, firstDue+" = $1 AND due <= $2 ORDER BY due LIMIT 1", id, s.stamp(d.Bills))
@@ -205,7 +205,7 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		for _, row := range list[Look](q, `
 			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index, not by that of looks
 				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
-			switch l, err := s.keys.address(row); {
+			switch l, err := s.keyring.address(row); {
 			case err == nil:
 				r.Looks = append(r.Looks, l)
 			case r.Bill.Due.IsZero():
@@ -232,7 +232,7 @@ func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 // [ledger.Interrupted].
 func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
 	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
-	return inParts(ctx, s, "finding interrupted creates", AllPartners,
+	return inParts(ctx, s.db, "finding interrupted creates", AllPartners,
 		"SELECT "+billColumns+" FROM %[1]s WHERE state = 'pending' OR also_at <> ''", func(rows []billRow) error {
 			for _, row := range rows {
 				b, err := row.bill()
@@ -250,7 +250,7 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 // inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb %[1]s. The arguments
 // of the query begin with $4.
 func inParts[T any](
-	ctx context.Context, s *Store, doing string, in Range, query string, do func([]T) error, args ...any,
+	ctx context.Context, s *db, doing string, in Range, query string, do func([]T) error, args ...any,
 ) error {
 	type result struct {
 		found []T
@@ -283,7 +283,7 @@ func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by s
 		return 0, err
 	}
 	var refused error
-	n, err = write(ctx, s, "dismissing an unknown outcome", func(q tx) (n int) {
+	n, err = write(ctx, s.db, "dismissing an unknown outcome", func(q tx) (n int) {
 		s.lock(q, shared, claims) // see betweenClaims
 		was := storedBill(q, id, bill)
 		after := s.apply(q, was, []ledger.Event{{

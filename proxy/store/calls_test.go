@@ -45,7 +45,8 @@ func TestCalls(t *testing.T) {
 		proxytest.Transcript(t, file, *update, []string{"sqlite", "postgres"},
 			func(t *testing.T, engine string) func(string) []string {
 				url := map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres}[engine]
-				return newCalls(t, url(t)).call
+				at := url(t)
+				return newCalls(t, at, open(t, at)).call
 			})
 	}
 }
@@ -58,7 +59,7 @@ var errs = map[string]error{
 	"ErrOtherOwner": ledger.ErrOtherOwner, "ErrInWave": store.ErrInWave, "ErrFurtherKey": store.ErrFurtherKey, "ErrNotOpen": ledger.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
 }
 
-func newCalls(t *testing.T, url string) *calls {
+func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	ctx := t.Context()
 	revision, names, claimed := int64(0), map[string]string{}, map[string]ledger.Bill{}
 	for _, of := range []string{"one", "two"} {
@@ -180,7 +181,7 @@ func newCalls(t *testing.T, url string) *calls {
 			}
 			c.Says, c.Once, c.Received = state, true, noon.Add(hours)
 			c.Later = map[string]string{"": "paid cancelled", "paid": "paid cancelled", "cancelled": "cancelled"}[state]
-			fresh, _, err := s.Accept(ctx, c, time.Hour)
+			fresh, err := isFresh(s.Accept(ctx, c, time.Hour))
 			must(t, err)
 			told, _, err = s.Told(ctx, c.Order, "", c.Later, "new", c.Says)
 			return fresh, told, err
@@ -207,7 +208,7 @@ func newCalls(t *testing.T, url string) *calls {
 			return nil, n, paged, counted, replayed, dropped
 		},
 	})
-	return &calls{t: t, url: url, replicas: []*store.Store{open(t, url)}, names: names, funcs: funcs}
+	return &calls{t: t, ctx: ctx, url: url, replicas: []*store.Store{s}, names: names, funcs: funcs}
 }
 
 // decisions are changes of the rollout, by the names that the files have for them.

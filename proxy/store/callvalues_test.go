@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 // calls makes the calls of one test of TestCalls.
 type calls struct {
 	t        *testing.T
+	ctx      context.Context
 	url      string
 	replicas []*store.Store
 	funcs    map[string]any // besides the methods of a store, and values with a name
@@ -76,11 +78,11 @@ func (c *calls) call(line string) (shown []string) {
 func (c *calls) arguments(line string, of reflect.Type, s *store.Store, given []*yaml.Node) (in []reflect.Value) {
 	for i := range of.NumIn() {
 		want := of.In(i)
-		switch free := slices.IndexFunc([]any{c.t.Context(), c.t, s}, func(v any) bool {
+		switch free := slices.IndexFunc([]any{c.ctx, c.t, s}, func(v any) bool {
 			return reflect.TypeOf(v).AssignableTo(want)
 		}); {
 		case free >= 0:
-			in = append(in, reflect.ValueOf([]any{c.t.Context(), c.t, s}[free]))
+			in = append(in, reflect.ValueOf([]any{c.ctx, c.t, s}[free]))
 		case of.IsVariadic() && i == of.NumIn()-1:
 			for _, node := range given {
 				in = append(in, c.read(want.Elem(), node))

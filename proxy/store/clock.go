@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -23,6 +25,13 @@ type Clock struct {
 
 // Stepped reports whether the two differ by more than clockStep. Then nothing may be removed by its age.
 func (c Clock) Stepped() bool { return c.Offset > clockStep || c.Offset < -clockStep }
+
+// A clock is the store's clock.
+type clock struct {
+	ofServer bool                 // of PostgreSQL, not of this machine
+	ticking  sync.Mutex           // held during a tick: one at a time
+	ticked   atomic.Pointer[tick] // the last one; nil before the first
+}
 
 // A tick is the time of the last one, by each clock.
 type tick struct {
@@ -57,7 +66,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	if last := s.ticked.Load(); last != nil {
 		ran = began.Sub(last.at)
 	}
-	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock) {
+	c, err := write(ctx, s.db, "reading the clock", func(q tx) (c Clock) {
 		machine := now
 		if s.postgres {
 			machine = serverTime(q)
@@ -76,13 +85,13 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
-func (s *Store) Clock(now time.Time) Clock {
-	last := s.ticked.Load()
+func (c *clock) Clock(now time.Time) Clock {
+	last := c.ticked.Load()
 	if last == nil {
 		return Clock{StoreTime: now}
 	}
 	ran := time.Since(last.at)
-	if s.postgres {
+	if c.ofServer {
 		now = last.machine.Add(ran)
 	}
 	storeTime := advance(last.storeTime, now, ran)
@@ -91,9 +100,9 @@ func (s *Store) Clock(now time.Time) Clock {
 
 // stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the
 // server's clock as of the last tick. What is before 1970 means no time, or [AskedFor], and stays.
-func (s *Store) stamp(now time.Time) time.Time {
-	last := s.ticked.Load()
-	if !s.postgres || last == nil || now.Unix() < 0 {
+func (c *clock) stamp(now time.Time) time.Time {
+	last := c.ticked.Load()
+	if !c.ofServer || last == nil || now.Unix() < 0 {
 		return now
 	}
 	return now.Add(last.machine.Round(0).Sub(last.local.Round(0))) // Round(0): without the monotonic clocks
@@ -108,7 +117,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	now := at
 	if s.postgres {
 		var err error
-		if now, err = read(ctx, s, "reading the clock", serverTime); err != nil {
+		if now, err = read(ctx, s.db, "reading the clock", serverTime); err != nil {
 			return err
 		}
 	}
@@ -126,7 +135,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		// Again as long as there is one: a sweep passes over rows that are being changed.
 		for left := true; left; {
 			_, err := s.sweep(ctx, w)
-			first, failed := readAll[time.Time](ctx, s, "looking for estimated ends", fmt.Sprintf(
+			first, failed := readAll[time.Time](ctx, s.db, "looking for estimated ends", fmt.Sprintf(
 				"SELECT %s FROM billbridge_%s WHERE %s AND %[1]s >= $1 ORDER BY %[1]s LIMIT 1", w.by, w.table, w.rows), w.since())
 			if err = cmp.Or(err, failed); err != nil {
 				return err
@@ -239,7 +248,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	}
 	for from := w.since(); ; {
 		at := from // a write that ctx has ended may go on
-		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
+		got, err := write(ctx, s.db, "sweeping", func(q tx) (got result) {
 			args := append(append([]any{at}, w.of...), w.before)
 			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
 				slices.Clone(args)...)

@@ -57,7 +57,7 @@ func ProbeSmall(ctx context.Context, url string) error {
 
 // Ask returns the one value of a query on the connection that writes.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
-	return write(ctx, s, "asking", func(q tx) string { return value[string](q, question) })
+	return write(ctx, s.db, "asking", func(q tx) string { return value[string](q, question) })
 }
 
 // AskBatches is Ask on a connection of PostgreSQL that applies batches.
@@ -69,7 +69,7 @@ func (s *Store) AskBatches(ctx context.Context, question string) (answer string,
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
 	s.stages.Store(nil)
-	s.proven.Clear()
+	s.partners.proven.Clear()
 	return s.update(ctx, "clearing", func(q tx) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_bills", "billbridge_stages",

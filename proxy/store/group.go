@@ -181,7 +181,7 @@ type statement struct {
 }
 
 // record applies an entry and returns done, or else what a transaction of its own returns.
-func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise func(tx) T) (none T, err error) {
+func record[T any](ctx context.Context, s *db, n *entry, done T, otherwise func(tx) T) (none T, err error) {
 	// Before it is in a batch, which would fail with it.
 	if err = errors.Join(columnValues(n.first.args), columnValues(n.args), columnValues(n.then.args)); err == nil {
 		if err = s.record(ctx, n); err == nil && !n.applied {

@@ -36,7 +36,7 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []H
 		Data                               []byte // of a bill
 	}
 	hour := since.Truncate(time.Hour)
-	all, err = read(ctx, s, "finding what has happened", func(q tx) (all []Happening) {
+	all, err = read(ctx, s.db, "finding what has happened", func(q tx) (all []Happening) {
 		for _, of := range []struct {
 			kind, query  string
 			from, before time.Time

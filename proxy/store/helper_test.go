@@ -106,12 +106,15 @@ func callback(id, bill string) store.Callback {
 func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 	t.Helper()
 	for _, c := range callbacks {
-		fresh, _, err := s.Accept(t.Context(), c, time.Minute)
+		fresh, err := isFresh(s.Accept(t.Context(), c, time.Minute))
 		if err != nil || !fresh {
 			t.Fatalf("Accept(%s) = %v, %v", c.ID, fresh, err)
 		}
 	}
 }
+
+// isFresh is what Accept returns, in short.
+func isFresh(got store.Accepted, err error) (bool, error) { return got.Fresh, err }
 
 // claim claims the callbacks that are due at a time, with high limits.
 func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {

@@ -38,7 +38,7 @@ func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
 	}
 	most := cmp.Or(f.Limit, math.MaxInt)
 	for from := start(false); from != 0 && n < most; {
-		p, err := read(ctx, s, "counting callbacks", func(q tx) part[int] {
+		p, err := read(ctx, s.db, "counting callbacks", func(q tx) part[int] {
 			return partOf[int](q, f.walk(q, false), "1", from, most-n)
 		})
 		if n, from = n+len(p.found), p.next; err != nil {
@@ -50,9 +50,9 @@ func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
-	return read(ctx, s, "reading a callback", func(q tx) Callback {
+	return read(ctx, s.db, "reading a callback", func(q tx) Callback {
 		row := value[Callback](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
-		return opened(q, row, s.keys.callback)
+		return opened(q, row, s.keyring.callback)
 	})
 }
 
@@ -110,7 +110,7 @@ func (s *Store) Decide(
 			changed int
 			next    int64
 		}
-		got, err := write(ctx, s, "changing callbacks", func(q tx) (got result) {
+		got, err := write(ctx, s.db, "changing callbacks", func(q tx) (got result) {
 			s.betweenClaims(q)
 			w := f.walk(q, true)
 			var meant []int64
@@ -203,7 +203,7 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 // Otherwise another replica could claim a replayed callback without seeing that a later one of its order is being
 // claimed. Other transactions that lock a row and then need another lock take it shared, too: else AddKey could
 // deadlock with them.
-func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
+func (d dialect) betweenClaims(q tx) { d.lock(q, exclusive, claims) }
 
 // conditions select rows, with arguments.
 type conditions struct {
@@ -426,13 +426,13 @@ func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, err
 	}
 	f.Limit = cmp.Or(f.Limit, pageOf)
-	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
+	return read(ctx, s.db, "listing callbacks", func(q tx) (p Page) {
 		w, from := f.walk(q, false), cmp.Or(f.After, start(false))
 		for n := 0; n < cmp.Or(f.parts, partsOfPage) && from != 0 && len(p.Callbacks) < f.Limit; n++ {
 			part := partOf[Callback](q, w, columns, from, f.Limit-len(p.Callbacks))
 			from = part.next
 			for _, row := range part.found {
-				c, err := s.keys.callback(row)
+				c, err := s.keyring.callback(row)
 				if err != nil { // it is listed without its address, so that it can be found
 					c, c.URL = row, ""
 				}

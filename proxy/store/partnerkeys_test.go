@@ -105,7 +105,7 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 		equal(t, ordering, string(firstKey)+" b", "the order of a callback")
 		must(t, db.QueryRow("SELECT denied FROM billbridge_bills WHERE bill = 'denied'").Scan(&denied))
 		equal(t, denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()), "when the bill was denied")
-		counts, err := s.CountsIn(ctx, "", store.AllPartners)
+		counts, err := s.Counts(ctx, store.CountsFilter{})
 		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
 			t.Errorf("%v, %v", counts, err)
 		}
@@ -336,7 +336,8 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			return s.Rebind(t.Context(), keyAddress(id, fmt.Sprint("other ", n)), store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
+			_, err := s.Bind(t.Context(), keyAddress(id, fmt.Sprint("other ", n)), store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
+			return err
 		},
 		"Bind and Own": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			var calling sync.WaitGroup

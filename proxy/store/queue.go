@@ -104,7 +104,7 @@ func (s *Store) Claim(
 		return nil, nil
 	}
 	expires := now.Add(lease)
-	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
+	return write(ctx, s.db, "claiming callbacks", func(q tx) (claimed []Claimed) {
 		s.lock(q, shared, claims) // with other claims; see betweenClaims
 		token := rand.Text()
 		var unreadable error
@@ -124,7 +124,7 @@ func (s *Store) Claim(
 			if q.err != nil {
 				return nil
 			}
-			c, err := s.keys.callback(row)
+			c, err := s.keyring.callback(row)
 			if err != nil {
 				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
@@ -164,7 +164,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 	if r.At.IsZero() || next.IsZero() {
 		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
 	}
-	return write(ctx, s, "recording an attempt", func(q tx) (ended []Supersession) {
+	return write(ctx, s.db, "recording an attempt", func(q tx) (ended []Supersession) {
 		s.lock(q, exclusive, "order", c.Order) // before the row: Accept has this lock when it changes the row
 		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
@@ -205,7 +205,7 @@ type Attempt struct {
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	return readAll[Attempt](ctx, s, "reading attempts", `
+	return readAll[Attempt](ctx, s.db, "reading attempts", `
 		SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
 		WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 }
@@ -214,7 +214,7 @@ func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 // is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
 // until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = readOne[time.Time](ctx, s, "reading when a callback is due", hosts+`
+	at, err = readOne[time.Time](ctx, s.db, "reading when a callback is due", hosts+`
 		SELECT min((SELECT c.due FROM billbridge_callbacks c
 			WHERE c.first = 1 AND c.host = hosts.host AND c.due > $1 ORDER BY c.due LIMIT 1)) FROM hosts`, now)
 	return at, err == nil && !at.IsZero(), err
@@ -223,7 +223,7 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 // Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between
 // two attempts, and returns their number: the clock of a gateway was ahead when it set that time.
 func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
-	all, err := readAll[string](ctx, s, "finding hosts of callbacks",
+	all, err := readAll[string](ctx, s.db, "finding hosts of callbacks",
 		hosts+" SELECT host FROM hosts WHERE host IS NOT NULL")
 	for _, host := range all {
 		hastened, failed := s.sweep(ctx, sweep{
@@ -247,7 +247,7 @@ type Backlog struct {
 // Stats returns the backlog of each upstream that has one. Each number is exact up to countAtMost; Missing is that of
 // the bills found last.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
-	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
+	return read(ctx, s.db, "counting callbacks", func(q tx) map[string]Backlog {
 		const in = ` FROM billbridge_callbacks WHERE upstream IN ($1, $1) AND state = '%s'
 			ORDER BY upstream, seq LIMIT %d`
 		counted := func(state State) string {
@@ -320,7 +320,7 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 // Newer returns the state of a newer callback of the same bill that was delivered, or else of one that waits; "" if
 // there is none.
 func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
-	return readOne[State](ctx, s, "reading callbacks", `
+	return readOne[State](ctx, s.db, "reading callbacks", `
 		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq + 0 > $2 AND seq <> 0
 			AND bill <> '' AND state IN ('waiting', 'delivered') AND `+ofMerchant("merchant", "$3"),
 		c.Order, c.Cursor, c.Merchant)

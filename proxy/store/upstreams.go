@@ -69,7 +69,7 @@ func (s *Store) Reconcile(
 		return nil, err
 	}
 	now = slices.Clone(now) // it must not change while the writer reads it
-	return write(ctx, s, "comparing the upstreams", func(q tx) (moved []Upstream) {
+	return write(ctx, s.db, "comparing the upstreams", func(q tx) (moved []Upstream) {
 		// Replicas start together: each must see the upstreams before or after another one's change.
 		s.lock(q, exclusive, "upstreams")
 		known := upstreams(q)
@@ -177,7 +177,7 @@ type KnownUpstream struct {
 
 // Upstreams are those of the last Reconcile, sorted by name.
 func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
-	return read(ctx, s, "reading the upstreams", upstreams)
+	return read(ctx, s.db, "reading the upstreams", upstreams)
 }
 
 // upstreams are the known ones, sorted by name.
