@@ -49,28 +49,6 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 	})
 }
 
-// The last callback of an order is found without reading the others.
-func TestOrderQueriesUseTheirIndexes(t *testing.T) {
-	t.Parallel()
-	url := proxytest.SQLite(t)
-	_ = open(t, url)
-	plan := func(statement string) (steps string) {
-		rows, err := raw(t, url).Query("EXPLAIN QUERY PLAN "+statement, 1, 2, 3, 4, 5, 6, 7, 8, "9")
-		must(t, err)
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			var id, parent, unused int
-			var step string
-			must(t, rows.Scan(&id, &parent, &unused, &step))
-			steps += step + "\n"
-		}
-		return steps
-	}
-	for _, statement := range []string{store.LastOf, store.OfOrder} {
-		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=?)\n", "the last of an order")
-	}
-}
-
 // Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.
 func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {

@@ -69,7 +69,7 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	maps.Copy(funcs, map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
-		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined,
+		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends,
 		"step": func(s *store.Store, forward bool, behind int64) error {
 			step := stepOf(t, s, forward)
 			step.Revision -= behind
@@ -95,33 +95,6 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 		"bills": func(s *store.Store, f store.BillFilter) ([]string, int, error) {
 			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
-		},
-		"CountUnknown": func(s *store.Store, prefix partner.ID, unclear, due time.Time) (n struct{ All, Unclear, Due int }, err error) {
-			f := store.BillFilter{PartnerPrefix: prefix, UnclearBefore: unclear, Now: noon, Limit: 1}
-			for list, to := range map[store.BillList]*int{store.UnknownBills: &n.All, store.UnclearBills: &n.Unclear} {
-				f.List = list
-				_, *to, err = s.Bills(ctx, f)
-				must(t, err)
-			}
-			f.List, f.Due = store.UnknownBills, due
-			_, n.Due, err = s.Bills(ctx, f)
-			return n, err
-		},
-		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
-			must(t, s.Interrupted(ctx, cutOff, ledger.Interrupted{Finding: "not asked", Next: noon.Add(time.Hour)}))
-			f.List = store.UnknownBills
-			list, n, err := s.Bills(ctx, f)
-			return listed(list), n, err
-		},
-		"interrupted": func(s *store.Store, before, next time.Time) error {
-			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
-		},
-		"dueReads": func(s *store.Store, at time.Time) (due []partner.ID, _ error) {
-			found, err := s.DueReads(ctx, store.Due{Bills: at, Looks: at})
-			for _, p := range found {
-				due = append(due, p.ID)
-			}
-			return due, err
 		},
 		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
 			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
@@ -167,12 +140,6 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 			now, err := s.Revision(ctx)
 			revision = now
 			return now > was, err
-		},
-		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
-			_, owned := proxytest.On(s).Own(ctx, who, bill, upstream, now, time.Time{}, "")
-			_, found := proxytest.On(s).Found(ctx, who, bill, upstream, now, "")
-			_, owner := proxytest.On(s).Owner(ctx, who, bill)
-			return owned, found, owner
 		},
 		"says": func(s *store.Store, bill, state string, hours time.Duration, made bool) (fresh, told bool, _ error) {
 			c := callback(fmt.Sprint(bill, " ", state, hours), bill)

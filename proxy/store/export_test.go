@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// KeyBills is the most bills that AddKey moves.
-const KeyBills = keyBills
-
 // RecryptAtOnce is the most rows that ChangeKey has in memory.
 const RecryptAtOnce = recryptAtOnce
 
@@ -25,14 +22,6 @@ var (
 	ErrClosed    = errClosed
 	ErrLeaseLost = errLeaseLost
 	ErrReplaced  = errReplaced
-	Compared     = compared
-	ErrShared    = errShared
-)
-
-// The refusals of a config that does not fit the store.
-var (
-	Renamed      = renamed
-	Unconfigured = unconfigured
 )
 
 // OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
@@ -135,12 +124,6 @@ func (s *Store) Waiting() int { return len(s.engine.(*sqliteEngine).jobs) }
 func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return advance(storeTime, now, ran)
 }
-
-// LastOf and OfOrder are statements whose plans are looked at.
-const (
-	LastOf  = lastOf
-	OfOrder = ofOrder + manyOfOrder
-)
 
 // PageWithin is Page with another bound.
 func (s *Store) PageWithin(ctx context.Context, f Filter, examined int) (Page, error) {

@@ -296,23 +296,6 @@ func addedAfter(t *testing.T, statement string, arguments ...any) *store.Store {
 	return s
 }
 
-// A key with many bills is refused: creates of all partners would wait.
-func TestKeyWithManyBillsIsRefused(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		_, err := raw(t, url).Exec(fmt.Sprintf(`
-			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
-			INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data)
-			SELECT '%s', i, 1, 'old', 'owned', '', 1, 0, '{}' FROM n`, store.KeyBills, secondKey))
-		must(t, err)
-		conflict := (*store.KeyConflict)(nil)
-		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "more than 5000 bills are stored under the key") {
-			t.Error(err)
-		}
-		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined))
-	})
-}
-
 // open2 opens a store again; with SQLite the first one is the only one.
 func open2(t *testing.T, url string, s *store.Store) *store.Store {
 	t.Helper()
