@@ -231,7 +231,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	if u, err := in.s.guard.check(a.URL); err == nil {
 		host = hostOf(u)
 	}
-	c = store.Callback{
+	c.Notice = store.Notice{
 		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
 		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
 		ContentType: contentType, Body: translated, Received: r.now(), Merchant: a.Merchant,

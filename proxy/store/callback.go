@@ -29,6 +29,13 @@ const (
 // A Callback is one payment notice from an upstream to a partner. It has all that its delivery needs, so that it can be
 // delivered after its address was removed.
 type Callback struct {
+	Notice
+	Delivery
+	News
+}
+
+// A Notice is what an upstream has sent.
+type Notice struct {
 	ID          string // the same in all attempts: the partner recognises a repetition by it
 	Address     string // the id of the Address that the upstream called
 	Upstream    string
@@ -38,11 +45,16 @@ type Callback struct {
 	URL         string // of the partner
 	Host        string // of URL; the number of concurrent attempts is limited for each host
 	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
-	Once        bool   // it repeats an equal callback also if there were others of its Order since, up to manyOfOrder
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it will be delivered; List does not return it
 	Received    time.Time // must not be zero
+	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
+	Merchant    string    // of the bill, by its Address; "" if it is not known
+}
+
+// A Delivery is what became of a callback.
+type Delivery struct {
 	State       State
 	Attempts    int       // that have ended
 	Next        time.Time // when the next attempt is due, if it is waiting
@@ -53,11 +65,14 @@ type Callback struct {
 	Repeats     int       // how often the upstream sent it again; these were not stored
 	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
-	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
-	Merchant    string    // of the bill, by its Address; "" if it is not known
+}
 
-	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
-	// when the bill is read next ([Store.ClaimRead]); zero: as before.
+// News is what Accept needs to know to tell whether a callback is news. It is not stored.
+type News struct {
+	Once bool // it repeats an equal callback also if there were others of its Order since, up to manyOfOrder
+
+	// Only for callbacks of bills: the states after which this one is no news, Says among them, and when the bill is
+	// read next ([Store.ClaimRead]); zero: as before.
 	Later   string
 	Outdone string // those of Later after which it is not delivered: all but Says
 	Look    time.Time
@@ -261,9 +276,9 @@ const claims = "claims"
 
 // The columns of a Callback, without and with its body.
 const (
-	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
-	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, merchant, '', '', NULL`
+	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, "
+	lastColumns  = `, received, says, merchant, state, attempts, next, last_at, last_status, last_outcome, erased, repeats,
+		repeated, seq, 0, '', '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -95,11 +95,11 @@ func run(t testing.TB, db *sql.DB, statements ...string) {
 
 // callback is a callback received at noon. Its digest is the hash of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
-	return store.Callback{
+	return store.Callback{Notice: store.Notice{
 		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partnerOne, Bill: bill, Form: "v2",
 		URL: "https://one.example.com/paid", Host: "one.example.com", Order: "new/" + bill, Digest: sha256.Sum256([]byte(id)),
 		ContentType: "application/json", Body: []byte(`{"id":"` + id + `"}`), Received: noon,
-	}
+	}}
 }
 
 // accept stores callbacks, each of which must be new.
