@@ -96,7 +96,7 @@ func (s *Store) Bind(ctx context.Context, a Address, replaces ...Change) (id str
 		return write(ctx, s.db, doing, bind)
 	}
 	return record(ctx, s.db, &entry{
-		doing: doing, key: []string{"url", key}, statement: statement{insert.text + "NOTHING", insert.args},
+		doing: doing, key: []string{"url", key}, statements: [3]statement{1: {insert.text + "NOTHING", insert.args}},
 	}, a.ID, bind)
 }
 

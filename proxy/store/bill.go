@@ -165,10 +165,10 @@ func (s *Store) begin(
 	}
 	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
 		n := entry{doing: doing, key: []string{"bill", string(known.Partner), known.ID}}
-		if n.statement, err = storing(&fast.Bill, known.Version); err != nil {
+		if n.statements[1], err = storing(&fast.Bill, known.Version); err != nil {
 			return fast, err
 		}
-		n.then = s.bound(a, &fast)
+		n.statements[2] = s.bound(a, &fast)
 		got, err = record(ctx, s.db, &n, fast, slowly)
 	} else {
 		got, err = write(ctx, s.db, doing, slowly)

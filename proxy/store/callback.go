@@ -208,7 +208,7 @@ func (s *Store) Accept(
 	// end.
 	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
 		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
-	n := entry{doing: "keeping a callback", key: key, lock: lock, first: changes, statement: only, then: look}
+	n := entry{doing: "keeping a callback", key: key, lock: lock, statements: [3]statement{changes, only, look}}
 	kept, err := record(ctx, s.db, &n, Accepted{Fresh: true}, func(q tx) (kept Accepted) {
 		s.lock(q, exclusive, lock...)
 		switch kept.Fresh = q.exec(insert.text, insert.args...) == 1; {
@@ -239,7 +239,7 @@ func (s *Store) Accept(
 	})
 	switch {
 	case err != nil || len(shows) == 0:
-	case n.recorded, kept.Fresh && unread == nil && same:
+	case n.changed[0], kept.Fresh && unread == nil && same:
 		kept.Bill, kept.Found = after.Bill, after.found
 	case kept.Fresh:
 		kept.Bill, kept.Found, kept.Unrecorded = s.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, shows...)

@@ -124,11 +124,11 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
 	for _, w := range []sweep{
 		{
-			table: "bills", key: "partner, bill", rows: "estimated = 1", by: "ends", from: time.UnixMilli(1),
+			table: "bills", rows: "estimated = 1", by: "ends", from: time.UnixMilli(1),
 			before: now.Add(estimatedLife), change: "UPDATE billbridge_bills SET ends = $2, version = version + 1",
 		},
 		{
-			table: "addresses", key: "id", rows: "until IS NULL", by: "ends", before: now,
+			table: "addresses", rows: "until IS NULL", by: "ends", before: now,
 			change: "UPDATE billbridge_addresses SET ends = $2",
 		},
 	} {
@@ -171,7 +171,7 @@ func serverTime(q tx) time.Time {
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention)
 	n, err = s.sweep(ctx, sweep{
-		table: "callbacks", key: "seq", rows: "true", by: "done", before: before, pause: pause,
+		table: "callbacks", rows: "true", by: "done", before: before, pause: pause,
 		only:   "coalesce((SELECT a.ends FROM billbridge_addresses a WHERE a.id = part.address), 0) < $2",
 		change: "DELETE FROM billbridge_callbacks",
 	})
@@ -180,7 +180,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	}
 	// Callbacks that are left are waiting or failed, or have been over for less than retention.
 	addresses, err := s.sweep(ctx, sweep{
-		table: "addresses", key: "id", rows: "true", by: "ends", before: before, pause: pause,
+		table: "addresses", rows: "true", by: "ends", before: before, pause: pause,
 		only:   "(SELECT c.seq FROM billbridge_callbacks c WHERE c.address = part.id LIMIT 1) IS NULL",
 		change: "DELETE FROM billbridge_addresses",
 	})
@@ -192,7 +192,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 // decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
 	return s.sweep(ctx, sweep{
-		table: "callbacks", key: "seq", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
+		table: "callbacks", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
 		change: "UPDATE billbridge_callbacks SET body = substr(body, 1, 0), erased = $3", args: []any{now},
 	})
 }
@@ -204,7 +204,7 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	for _, estimated := range []string{"0", "1"} {
 		removed, err := s.sweep(ctx, sweep{
-			table: "bills", key: "partner, bill", rows: "estimated = " + estimated, by: "ends",
+			table: "bills", rows: "estimated = " + estimated, by: "ends",
 			only:   "doubled IS NULL AND (denied IS NULL OR denied < $3 OR denied > $4)",
 			change: "DELETE FROM billbridge_bills", before: storeTime.Add(-retention), pause: pause,
 			args: []any{s.stamp(now).Add(-ledger.DeniedFor), s.stamp(now).Add(ledger.DeniedFor)},
@@ -219,9 +219,12 @@ func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retent
 // pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
 const pause = 20 * time.Millisecond
 
+// keyOf are the columns of the primary key of a table that sweeps change.
+var keyOf = map[string]string{"callbacks": "seq", "addresses": "id", "bills": "partner, bill"}
+
 // A sweep changes rows of a table whose time in a column is from one on and before another, in batches.
 type sweep struct {
-	table, key   string // without its prefix, and the columns of its primary key
+	table        string // without its prefix
 	rows, by     string // the condition of an index in the order of the column by
 	of           []any  // the arguments of rows, from $2 on; then comes before
 	from, before time.Time
@@ -240,7 +243,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	batch := min(s.batch, examined)
 	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 AND %[3]s < $%d ORDER BY %[3]s LIMIT ",
 		w.table, w.rows, w.by, len(w.of)+2)
-	among := fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
+	among := fmt.Sprintf(s.among, keyOf[w.table], rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
 	type result struct {
 		changed int
 		next    int64

@@ -53,20 +53,13 @@ func (s *Store) AddCounts(
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
-	return inBatches(ctx, s.db, "adding counts", more, func(q tx, batch []Counts) {
-		s.lock(q, shared, counts)
-		for _, c := range batch {
-			addCounts(q, version, c, at, merge)
-		}
-	})
-}
-
-// inBatches adds rows, a batch in a transaction, and returns how many were added.
-func inBatches[T any](
-	ctx context.Context, s *db, doing string, more []T, add func(q tx, batch []T),
-) (added int, err error) {
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, doing, func(q tx) { add(q, batch) }); err != nil {
+		if err := s.update(ctx, "adding counts", func(q tx) {
+			s.lock(q, shared, counts)
+			for _, c := range batch {
+				addCounts(q, version, c, at, merge)
+			}
+		}); err != nil {
 			return added, err
 		}
 		added += len(batch)

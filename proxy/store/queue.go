@@ -227,7 +227,7 @@ func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration
 		hosts+" SELECT host FROM hosts WHERE host IS NOT NULL")
 	for _, host := range all {
 		hastened, failed := s.sweep(ctx, sweep{
-			table: "callbacks", key: "seq", rows: "first = 1 AND host = $2", of: []any{host}, by: "due",
+			table: "callbacks", rows: "first = 1 AND host = $2", of: []any{host}, by: "due",
 			from: now.Add(longest + clockSlack + time.Millisecond), before: endOfTime, pause: pause,
 			change: "UPDATE billbridge_callbacks SET next = $4, due = $4", args: []any{now},
 		})
