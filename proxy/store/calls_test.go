@@ -1,11 +1,9 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,8 +63,7 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
-	funcs := maps.Clone(decisions)
-	maps.Copy(funcs, map[string]any{
+	funcs := map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
 		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends,
@@ -174,37 +171,6 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 			_, dropped := s.Decide(ctx, store.Drop, f, "tester", noon, nil)
 			return nil, n, paged, counted, replayed, dropped
 		},
-	})
+	}
 	return &calls{t: t, ctx: ctx, url: url, replicas: []*store.Store{s}, names: names, funcs: funcs}
-}
-
-// decisions are changes of the rollout, by the names that the files have for them.
-var decisions = map[string]any{
-	"SetStage": func(s *store.Store, ctx context.Context, to store.Stage, overridden ...string) error {
-		return s.Change(ctx, store.Change{
-			Action: store.Staged, Partner: to.Partner, To: to.Stage, ToPercent: to.Percent, By: to.By, At: to.At, Forced: to.Forced,
-			Overridden: strings.Join(overridden, ","),
-		})
-	},
-	"UnsetStage":  decision(func(of partner.ID) store.Change { return store.Change{Action: store.Staged, Partner: of} }),
-	"ResetCounts": decision(func(of partner.ID) store.Change { return store.Change{Action: store.Reset, Partner: of} }),
-	"AllowMove":   decision(func(of string) store.Change { return store.Change{Action: store.Moved, Subject: of} }),
-	"Stop":        decided(store.Stopped), "Resume": decided(store.Resumed), "Restored": decided(store.Restored), "Begin": decided(store.Begun),
-	"Assign": func(s *store.Store, ctx context.Context, of partner.ID, bill, to, by string, at time.Time, forced bool) error {
-		return s.Change(ctx, store.Change{Action: store.Assigned, Partner: of, Subject: bill, To: to, By: by, At: at, Forced: forced})
-	},
-}
-
-func decided(action store.Action) any {
-	return func(s *store.Store, ctx context.Context, by string, at time.Time, overridden ...string) error {
-		return s.Change(ctx, store.Change{Action: action, By: by, At: at, Overridden: strings.Join(overridden, ",")})
-	}
-}
-
-func decision[T any](change func(T) store.Change) any {
-	return func(s *store.Store, ctx context.Context, of T, by string, at time.Time, overridden ...string) error {
-		c := change(of)
-		c.By, c.At, c.Overridden = by, at, strings.Join(overridden, ",")
-		return s.Change(ctx, c)
-	}
 }

@@ -184,29 +184,6 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 	})
 }
 
-// A key is added while a create of a bill that has an owner is under way: its end is recorded at the partner, and a bill that had ended
-// may have been created again.
-func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		ownBill(t, s, secondKey, "b1", "old", ledger.Succeeded)
-		_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: secondKey, ID: "b1"}, ledger.Event{
-			Call: ledger.Call{At: noon.Add(time.Minute), Upstream: "old"},
-			What: ledger.Looked{Read: ledger.Reading{Finding: "destroyed", State: "D"}, Final: true},
-		})
-		must(t, err)
-		c, err := proxytest.On(s).Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
-		must(t, err)
-		addKey(t, s)
-		works(t)(proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon.Add(3*time.Minute)))
-		o, err := proxytest.On(s).Owner(t.Context(), firstKey, "b1")
-		must(t, err)
-		if o.State != ledger.Owned || o.Open != 0 || !o.Ended.IsZero() {
-			t.Errorf("%+v", o)
-		}
-	})
-}
-
 // While creates are recorded under a key by another gateway, the key becomes one of its partner: no row is left under the key.
 func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
