@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -233,47 +234,44 @@ func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
 	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
 	return inParts(ctx, s.db, "finding interrupted creates", AllPartners,
-		"SELECT "+billColumns+" FROM %[1]s WHERE state = 'pending' OR also_at <> ''", func(rows []billRow) error {
-			for _, row := range rows {
-				b, err := row.bill()
-				if err == nil && len(b.Creates) > 0 {
-					_, _, err = s.Apply(ctx, b, event)
-				}
-				if err != nil {
-					return err
-				}
+		"SELECT "+billColumns+" FROM %s WHERE state = 'pending' OR also_at <> ''", func(row billRow) error {
+			b, err := row.bill()
+			if err == nil && len(b.Creates) > 0 {
+				_, _, err = s.Apply(ctx, b, event)
 			}
-			return nil
+			return err
 		})
 }
 
-// inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb %[1]s. The arguments
-// of the query begin with $4.
+// inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb. The arguments of
+// the query begin with $4.
 func inParts[T any](
-	ctx context.Context, s *db, doing string, in Range, query string, do func([]T) error, args ...any,
+	ctx context.Context, s *db, doing string, in Range, query string, do func(T) error, args ...any,
 ) error {
-	type result struct {
+	const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3 ORDER BY partner, bill LIMIT `
+	type part struct {
 		found []T
 		next  billPlace
 		more  bool
 	}
-	for from := (billPlace{Partner: in.From}); ; {
-		got, err := read(ctx, s, doing, func(q tx) (r result) {
-			const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3
-				ORDER BY partner, bill LIMIT `
-			place := []any{from.Partner, from.Bill, in.Before}
-			r.next, r.more = find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1), place...)
-			query := fmt.Sprintf(query, fmt.Sprintf("(SELECT *%s%d) AS part", rows, examined))
-			r.found = list[T](q, query, append(place, args...)...)
-			return r
-		})
-		if err == nil {
-			err = do(got.found)
-		}
-		if from = got.next; err != nil || !got.more {
+	query = strings.ReplaceAll(query, "%s", fmt.Sprintf("(SELECT *%s%d) AS part", rows, examined))
+	for p := (part{next: billPlace{Partner: in.From}, more: true}); p.more; {
+		place := []any{p.next.Partner, p.next.Bill, in.Before}
+		var err error
+		if p, err = read(ctx, s, doing, func(q tx) (p part) {
+			p.next, p.more = find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1), place...)
+			p.found = list[T](q, query, append(place, args...)...)
+			return p
+		}); err != nil {
 			return err
 		}
+		for _, one := range p.found {
+			if err := do(one); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
 // Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number. Without

@@ -239,7 +239,7 @@ func (w sweep) since() int64 { return max(0, w.from.UnixMilli()) }
 
 // sweep makes a sweep, and returns the number of rows changed. A statement reads a batch of rows, also if none of them
 // is to be changed: the next one goes on after them.
-func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
+func (s *db) sweep(ctx context.Context, w sweep) (n int, err error) {
 	batch := min(s.batch, examined)
 	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 AND %[3]s < $%d ORDER BY %[3]s LIMIT ",
 		w.table, w.rows, w.by, len(w.of)+2)
@@ -251,7 +251,7 @@ func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
 	}
 	for from := w.since(); ; {
 		at := from // a write that ctx has ended may go on
-		got, err := write(ctx, s.db, "sweeping", func(q tx) (got result) {
+		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
 			args := append(append([]any{at}, w.of...), w.before)
 			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
 				slices.Clone(args)...)

@@ -32,7 +32,7 @@ type Filter struct {
 }
 
 // Count returns the number of callbacks that a filter selects.
-func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
+func (s callbacks) Count(ctx context.Context, f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
 }
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
-func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
+func (s callbacks) Get(ctx context.Context, id string) (Callback, error) {
 	return read(ctx, s.db, "reading a callback", func(q tx) Callback {
 		row := value[Callback](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
 		return opened(q, row, s.keyring.callback)
@@ -85,7 +85,7 @@ var (
 // Decide makes a decision about the failed callbacks that a filter selects, and returns their number. by is who
 // decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks have
 // been changed. After each batch it calls progress, which may be nil, with the number so far.
-func (s *Store) Decide(
+func (s callbacks) Decide(
 	ctx context.Context, d Decision, f Filter, by string, now time.Time, progress func(done int),
 ) (n int, err error) {
 	if f.State != "" && f.State != Dead {
@@ -165,7 +165,7 @@ func (s *Store) Decide(
 
 // DecideOne makes a decision about one callback. It returns ErrNotFound if there is none with that id, ErrState if it
 // is not in a state of d.From, and ErrErased if it is to be replayed and its body was deleted.
-func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
+func (s callbacks) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
@@ -421,7 +421,7 @@ const (
 
 // Page returns callbacks without their bodies, the last accepted first. It reads a bounded number of rows. So a page
 // can have fewer callbacks than Limit, or none, although there are more: then Next is not 0.
-func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
+func (s callbacks) Page(ctx context.Context, f Filter) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,17 +78,12 @@ func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 // PartnersIn returns the first partners of a range that were seen, have a stage or are in the ledger, sorted, at most
 // limit. It reads one entry of an index for each.
 func (s *partners) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
-	return readAll[partner.ID](ctx, s.db, "reading partners", `
-		SELECT partner FROM (
-			SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> ''
-			ORDER BY partner LIMIT $3
-		) AS seen
-		UNION SELECT partner FROM (
-			SELECT partner FROM billbridge_stages WHERE partner >= $1 AND partner < $2 AND partner <> ''
-			ORDER BY partner LIMIT $3
-		) AS staged
-		UNION SELECT partner FROM (`+partnersOf("billbridge_bills", "$1", "$2")+` LIMIT $3) AS known
-		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
+	var of []string
+	for _, table := range []string{"seen", "stages", "bills"} {
+		of = append(of, "SELECT partner FROM ("+partnersOf("billbridge_"+table, "$1", "$2")+" LIMIT $3) AS "+table)
+	}
+	return readAll[partner.ID](ctx, s.db, "reading partners",
+		strings.Join(of, " UNION ")+" ORDER BY partner LIMIT $3", in.From, in.Before, limit)
 }
 
 // partnersOf is a query for the partners of the rows of a table, in their order.
@@ -204,20 +200,18 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 			count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $4 THEN 1 END),
 			count(CASE state WHEN 'released' THEN 1 END)
 		FROM (
-			SELECT partner, upstream, state, ends, ended FROM %[1]s WHERE upstream <> ''
-			UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM %[1]s
+			SELECT partner, upstream, state, ends, ended FROM %s WHERE upstream <> ''
+			UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM %s
 			WHERE also_at NOT IN ('', upstream) AND state IN ('pending', 'owned')
 		) AS bills
 		GROUP BY partner, upstream ORDER BY partner, upstream`
 	sums := map[Bills]Bills{}
-	err := inParts(ctx, s.db, "counting bills", in, counted, func(some []Bills) error {
-		for _, b := range some { // a partner can be in several parts
-			key := Bills{Partner: b.Partner, Upstream: b.Upstream}
-			sum := sums[key]
-			sums[key] = Bills{
-				b.Partner, b.Upstream, sum.Pending + b.Pending, sum.Owned + b.Owned, sum.Over + b.Over,
-				sum.Ended + b.Ended, sum.Released + b.Released,
-			}
+	err := inParts(ctx, s.db, "counting bills", in, counted, func(b Bills) error { // a partner can be in several parts
+		key := Bills{Partner: b.Partner, Upstream: b.Upstream}
+		sum := sums[key]
+		sums[key] = Bills{
+			b.Partner, b.Upstream, sum.Pending + b.Pending, sum.Owned + b.Owned, sum.Over + b.Over,
+			sum.Ended + b.Ended, sum.Released + b.Released,
 		}
 		return nil
 	}, now)

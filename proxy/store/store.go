@@ -5,7 +5,7 @@
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
-//	fresh, ended, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
+//	accepted, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
 //	…
 //	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, 8, underWay)
 //	for _, c := range due {
@@ -67,6 +67,7 @@ var (
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
 	*db
+	callbacks
 	partners
 	waves
 
@@ -125,7 +126,7 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		return nil, err
 	}
 	d := &db{dialect: forSQLite, clock: clock{ofServer: p.postgres}, batch: cmp.Or(o.batch, 1000)}
-	s := &Store{db: d, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres}
+	s := &Store{db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres}
 	if s.keyring, err = newKeyring(o.Key); err != nil {
 		return nil, p.failed(err)
 	}
