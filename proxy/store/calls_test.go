@@ -66,7 +66,7 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	funcs := map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
-		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends,
+		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends, "lostCancel": lostCancel,
 		"step": func(s *store.Store, forward bool, behind int64) error {
 			step := stepOf(t, s, forward)
 			step.Revision -= behind
@@ -84,6 +84,8 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 			}
 			return bills
 		},
+		"moved":     func() ([]string, []string) { return moved(t, url) },
+		"restarted": func(key partner.ID) partner.ID { return open(t, url).Identity(key) },
 		"sql": func(statements ...string) { run(t, raw(t, url), statements...) },
 		"list": func(s *store.Store, f store.Filter) ([]string, error) {
 			all, err := onePage(t, s, f)
