@@ -166,51 +166,14 @@ func ownShop(t *testing.T, s *store.Store, bill string) {
 	works(t)(proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon))
 }
 
-// What a callback shows of its bill is stored with it, in one transaction. A repetition shows nothing: it confirms no doubt.
-func TestCallbackAndItsBillAreStoredTogether(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s, db := open(t, url), raw(t, url)
-		transactions := func() (n int) {
-			t.Helper()
-			must(t, db.QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n))
-			return n
-		}
-		seen := func(bill, want string) {
-			t.Helper()
-			b, err := s.Bill(t.Context(), partnerOne, bill)
-			must(t, err)
-			equal(t, b.Seen.Means, want, "the state of "+bill)
-		}
-		ownShop(t, s, "b1")
-		before := transactions()
-		equal(t, showing(t, s, "c1", "b1", "W", "c1", 0).Fresh, true)
-		equal(t, showing(t, s, "c2", "b1", "F", "c2", time.Second).Fresh, true)
-		equal(t, showing(t, s, "c3", "b1", "F", "c3", 2*time.Second).Fresh, true) // no news
-		equal(t, transactions()-before, 3)
-		seen("b1", "F")
-		got := showing(t, s, "c4", "b1", "D", "c4", 3*time.Second)
-		equal(t, []int{len(got.Found), len(showing(t, s, "c5", "b1", "D", "c4", 4*time.Second).Found)}, []int{1, 0}, "contradictions")
-		// An older callback waits for a further attempt, so that this one needs a transaction of its own.
-		ownShop(t, s, "b2")
-		accept(t, s, callback("c6", "b2"))
-		later := noon.Add(time.Hour)
-		for _, c := range claim(t, s, noon.Add(time.Minute)) {
-			works(t)(s.Finish(t.Context(), c, store.Result{At: noon, State: store.Waiting, Next: later}))
-		}
-		equal(t, showing(t, s, "c7", "b2", "F", "c7", time.Second).Fresh, true)
-		seen("b2", "F")
-		// The acknowledged destroy is in doubt, which a second look confirms.
-		ownShop(t, s, "b3")
-		_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: partnerOne, ID: "b3"}, ledger.Event{
-			Call: ledger.Call{At: noon, Operation: "bill.destroy", Upstream: "new", Merchant: "shop"},
-			What: ledger.Looked{Said: true, Shows: ledger.Shows{Means: "D"}},
-		})
-		must(t, err)
-		for i, digest := range []string{"paid", "paid", "again"} {
-			got := showing(t, s, fmt.Sprint("d", i), "b3", "F", digest, time.Duration(2*i+1)*time.Minute)
-			equal(t, []any{got.Fresh, len(got.Found)}, []any{i != 1, max(0, i-1)}, i)
-		}
+// acknowledged records that the upstream has acknowledged the destroy of a bill.
+func acknowledged(t *testing.T, s *store.Store, bill string) {
+	t.Helper()
+	_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: partnerOne, ID: bill}, ledger.Event{
+		Call: ledger.Call{At: noon, Operation: "bill.destroy", Upstream: "new", Merchant: "shop"},
+		What: ledger.Looked{Said: true, Shows: ledger.Shows{Means: "D"}},
 	})
+	must(t, err)
 }
 
 // Replicas store callbacks of bills while these change. None fails, and each bill has what was shown last.

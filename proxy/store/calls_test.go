@@ -59,14 +59,14 @@ var errs = map[string]error{
 
 func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	ctx := t.Context()
-	revision, names, claimed := int64(0), map[string]string{}, map[string]ledger.Bill{}
+	counted, revision, names, claimed := 0, int64(0), map[string]string{}, map[string]ledger.Bill{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
 	funcs := map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
-		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends, "lostCancel": lostCancel,
+		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends, "lostCancel": lostCancel, "showing": showing, "ownShop": ownShop, "acknowledged": acknowledged,
 		"step": func(s *store.Store, forward bool, behind int64) error {
 			step := stepOf(t, s, forward)
 			step.Revision -= behind
@@ -86,6 +86,15 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 		},
 		"moved":     func() ([]string, []string) { return moved(t, url) },
 		"restarted": func(key partner.ID) partner.ID { return open(t, url).Identity(key) },
+		"transactions": func() (since []int) { // since the last call
+			var n int
+			must(t, raw(t, url).QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n))
+			if counted > 0 {
+				since = append(since, n-counted)
+			}
+			counted = n
+			return since
+		},
 		"sql": func(statements ...string) { run(t, raw(t, url), statements...) },
 		"list": func(s *store.Store, f store.Filter) ([]string, error) {
 			all, err := onePage(t, s, f)
