@@ -226,8 +226,8 @@ func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 		l.ID, l.Address.Look, next, l.Shown, l.Since, l.Missing, l.Why)
 }
 
-// Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and whether the upstream
-// has ever sent a callback with the state says. Of payments this is not looked up.
+// Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and
+// whether the upstream has ever sent a callback with the state says. Of payments this is not looked up.
 func (s *Store) Told(
 	ctx context.Context, order, merchant, later, upstream, says string,
 ) (told, tells bool, err error) {

@@ -100,10 +100,10 @@ func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
 	return opened(q, row, billRow.bill)
 }
 
-// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known is
-// the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one (see [ledger.Event]); the
-// later ones are applied, too. After any other error, the events may have been stored or not: an event that says how a
-// create ended can be applied again.
+// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known
+// is the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one
+// (see [ledger.Event]); the later ones are applied, too. After any other error, the events may have been stored or not:
+// an event that says how a create ended can be applied again.
 //
 // Nothing is written if nothing changes. After an error of the store nothing may be sent.
 func (s *Store) Apply(
@@ -113,9 +113,9 @@ func (s *Store) Apply(
 	return got.Bill, got.found, err
 }
 
-// Begin is Apply for the begin of a create with a callback address, whose ID has the random digits (see [Store.Sealed]).
-// In the same transaction it stores the address, as Bind does, and returns its id: "" if there is no address, or if the
-// bill is at another upstream than that of the event.
+// Begin is Apply for the begin of a create with a callback address, whose ID has the random digits (see
+// [Store.Sealed]). In the same transaction it stores the address, as Bind does, and returns its id: "" if there is no
+// address, or if the bill is at another upstream than that of the event.
 func (s *Store) Begin(ctx context.Context, known ledger.Bill, a Address, e ledger.Event) (ledger.Bill, string, error) {
 	if a.ID != "" {
 		a.Upstream = e.Upstream
@@ -210,8 +210,8 @@ func (s *Store) applied(b ledger.Bill, events []ledger.Event, restored ...time.T
 	return a
 }
 
-// apply applies events to the bill that is stored. Another transaction can change that between reading and writing: then
-// it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
+// apply applies events to the bill that is stored. Another transaction can change that between reading and writing:
+// then it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
 func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) application {
 	id, restored := known.Partner, value[time.Time](q, "SELECT restored FROM billbridge_rollout")
 	for q.err == nil {

@@ -147,7 +147,8 @@ const proven = "(SELECT p.partner FROM billbridge_proven p WHERE p.partner = par
 // AskedFor is the next read of a bill that PlanReads has planned. It is before those that the gateway plans by itself.
 var AskedFor = time.UnixMilli(-1).UTC()
 
-// Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none is.
+// Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none
+// is.
 type Due struct{ Bills, Looks time.Time }
 
 // A DuePartner has bills whose next read is due.
@@ -185,8 +186,8 @@ type Read struct {
 	At    time.Time // of the claim, by the clock that gateways share; zero if no read is due
 }
 
-// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits, and
-// keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
+// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits,
+// and keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
 func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Time) (Read, error) {
 	at := asStored(s.stamp(now))
 	return write(ctx, s.db, "claiming a read", func(q tx) (r Read) {
@@ -217,8 +218,8 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 	})
 }
 
-// PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of them.
-// It works in batches, as Sweep does.
+// PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of
+// them. It works in batches, as Sweep does.
 func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	_, err := s.sweep(ctx, sweep{
 		table: "bills", rows: "partner <> ''", by: "unknown", before: endOfTime, pause: pause,
@@ -229,8 +230,8 @@ func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	return err
 }
 
-// Interrupted records the creates that were recorded before a time and never completed, because their gateway ended: see
-// [ledger.Interrupted].
+// Interrupted records the creates that were recorded before a time and never completed, because their gateway ended:
+// see [ledger.Interrupted].
 func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
 	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
 	return inParts(ctx, s.db, "finding interrupted creates", AllPartners,
@@ -248,7 +249,8 @@ func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.I
 func inParts[T any](
 	ctx context.Context, s *db, doing string, in Range, query string, do func(T) error, args ...any,
 ) error {
-	const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3 ORDER BY partner, bill LIMIT `
+	const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3
+		ORDER BY partner, bill LIMIT `
 	type part struct {
 		found []T
 		next  billPlace
@@ -259,7 +261,8 @@ func inParts[T any](
 		place := []any{p.next.Partner, p.next.Bill, in.Before}
 		var err error
 		if p, err = read(ctx, s, doing, func(q tx) (p part) {
-			p.next, p.more = find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1), place...)
+			last := fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1)
+			p.next, p.more = find[billPlace](q, last, place...)
 			p.found = list[T](q, query, append(place, args...)...)
 			return p
 		}); err != nil {
@@ -274,8 +277,8 @@ func inParts[T any](
 	return nil
 }
 
-// Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number. Without
-// a merchant the error is [ledger.ErrMerchants] if they are of several.
+// Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number.
+// Without a merchant the error is [ledger.ErrMerchants] if they are of several.
 func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time) (n int, err error) {
 	if err := checkDecision(by, now); err != nil {
 		return 0, err

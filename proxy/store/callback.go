@@ -157,8 +157,8 @@ func (s *Store) Accept(
 	if c.Made() {
 		told = "1 = 1"
 	}
-	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts: the
-	// id may be that of another bill by now.
+	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts:
+	// the id may be that of another bill by now.
 	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq <> 0
 			AND $5 <> '' AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
 			AND told.state IN ('waiting', 'delivered') AND `
@@ -277,8 +277,8 @@ const claims = "claims"
 // The columns of a Callback, without and with its body.
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, "
-	lastColumns  = `, received, says, merchant, state, attempts, next, last_at, last_status, last_outcome, erased, repeats,
-		repeated, seq, 0, '', '', NULL`
+	lastColumns  = `, received, says, merchant, state, attempts, next, last_at, last_status, last_outcome, erased,
+		repeats, repeated, seq, 0, '', '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -199,8 +199,8 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 
 // SweepBills removes released rows and the rows of bills that have been over for longer than retention, by the
 // store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
-// more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with a denial stay for ledger.DeniedFor, by the
-// machine's clock.
+// more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with
+// a denial stay for ledger.DeniedFor, by the machine's clock.
 func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	for _, estimated := range []string{"0", "1"} {
 		removed, err := s.sweep(ctx, sweep{

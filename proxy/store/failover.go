@@ -35,8 +35,8 @@ var FailOvers = []FailOver{Proven, Lost, Unproven}
 // ByFailOver is who declares the store restored after a [FailOver].
 const ByFailOver = "fail-over"
 
-// ByConfig is who declares the store restored because the config has other backends, and changes the default stage because
-// the config has another.
+// ByConfig is who declares the store restored because the config has other backends, and changes the default stage
+// because the config has another.
 const ByConfig = "config"
 
 const (

@@ -35,10 +35,16 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []H
 			from, before time.Time
 		}{
 			{"doubled", firsts("bills", "doubled", "true", "''", "''", "''", "''", "''", "''", "data"), hour, endOfTime},
-			{"unknown", firsts("bills", "unknown", "true", "''", "''", "''", "''", "''", "''", "data"), time.UnixMilli(1), unclear},
+			{
+				"unknown", firsts("bills", "unknown", "true", "''", "''", "''", "''", "''", "''", "data"),
+				time.UnixMilli(1), unclear,
+			},
 			{"dead", firsts("callbacks", "last_at", "state = 'failed' AND address <> ''",
 				"upstream", "last_outcome", "''", "id", "''", "''", "''"), hour, endOfTime},
-			{"missing", firsts("addresses", "missing", "true", "upstream", "''", "shown", "''", "''", "''", "''"), hour, endOfTime},
+			{
+				"missing", firsts("addresses", "missing", "true", "upstream", "''", "shown", "''", "''", "''", "''"),
+				hour, endOfTime,
+			},
 		} {
 			for _, r := range list[struct {
 				Happening
@@ -66,8 +72,8 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []H
 	return all, err
 }
 
-// firsts selects the first row of each proven partner in each hour, by a column with a time, from $1 on and before $2: its
-// partner, time and columns. It looks into the index by partner, as an expression that no other
+// firsts selects the first row of each proven partner in each hour, by a column with a time, from $1 on and before $2:
+// its partner, time and columns. It looks into the index by partner, as an expression that no other
 // index has, and time, from the last hour of each partner back.
 func firsts(table, at, where string, columns ...string) string {
 	one := func(column, of, from, before, order string) string {

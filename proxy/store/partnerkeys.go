@@ -161,8 +161,8 @@ func (s *Store) AddKey(
 // orderOfPartner is the order of a callback of a key, $2, when that is one of a partner, $1.
 const orderOfPartner = "CASE WHEN substr(ordering, 1, 65) = $2 || ' ' THEN $1 || substr(ordering, 65) ELSE ordering END"
 
-// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of both
-// were merged before. The audit log is not changed.
+// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of
+// both were merged before. The audit log is not changed.
 var mergeKey = []string{
 	"UPDATE billbridge_bills SET partner = $1, version = version + 1 WHERE partner = $2",
 	`UPDATE billbridge_addresses SET partner = $1, unproven = CASE WHEN unproven IS NULL THEN NULL ELSE $1 END

@@ -214,8 +214,8 @@ func (s callbacks) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 }
 
 // NextDue returns the next time after now at which the first callback of an order becomes due or its claim expires; ok
-// is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
-// until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
+// is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims
+// and sleeps until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s callbacks) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
 	at, err = readOne[time.Time](ctx, s.db, "reading when a callback is due", hosts+`
 		SELECT min((SELECT c.due FROM billbridge_callbacks c

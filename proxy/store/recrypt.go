@@ -15,8 +15,8 @@ const (
 // ChangeKey encrypts what is in the store at a URL with another key, in one transaction, and returns the number of
 // rows. A key that is nil is none. No gateway may run: it would write rows with the key that it has.
 //
-// If rows were changed without the key, nothing is changed: without a key they would be believed. The error names some of
-// them.
+// If rows were changed without the key, nothing is changed: without a key they would be believed. The error names some
+// of them.
 func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err error) {
 	next, err := newKeyring(to)
 	if err != nil {

@@ -19,7 +19,8 @@
 //	call := ledger.Call{At: time.Now(), Upstream: "new", Merchant: "shop"}
 //	bill, _, err := s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateBegun{Token: token}})
 //	… // the create goes to bill.Upstream
-//	bill, _, err = s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateEnded{Token: token, Outcome: outcome}})
+//	ended := ledger.CreateEnded{Token: token, Outcome: outcome}
+//	bill, _, err = s.Apply(ctx, bill, ledger.Event{Call: call, What: ended})
 //
 // Which keys are of one partner is in the store alone ([Store.AddKey], [Store.Identity]), so that gateways with
 // different configs agree on the owner of a bill; a config is only compared with it. A trigger refuses rows of bills
@@ -126,7 +127,9 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		return nil, err
 	}
 	d := &db{dialect: forSQLite, clock: clock{ofServer: p.postgres}, batch: cmp.Or(o.batch, 1000)}
-	s := &Store{db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres}
+	s := &Store{
+		db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres,
+	}
 	if s.keyring, err = newKeyring(o.Key); err != nil {
 		return nil, p.failed(err)
 	}
