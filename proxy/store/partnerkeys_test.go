@@ -46,13 +46,6 @@ func lostCancel(t testing.TB, s *store.Store, id partner.ID, bill string, next t
 	must(t, proxytest.On(s).NoAnswer(t.Context(), id, bill, call, ledger.Reading{Finding: "not read"}, next))
 }
 
-func addKey(t testing.TB, s *store.Store) (bills int) {
-	t.Helper()
-	bills, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
-	must(t, err)
-	return bills
-}
-
 // moved are the tables with rows that are still under the second key, and those without rows of its partner.
 func moved(t *testing.T, url string) (under, lacking []string) {
 	t.Helper()
