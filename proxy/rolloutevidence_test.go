@@ -226,7 +226,7 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	m.expect(v2("create"), success)
 	m.stopAndWait()
-	if kept, err := m.store.CountsIn(t.Context(), "", store.AllPartners.Of(partner.Of(demoKey))); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
+	if kept, err := m.store.Counts(t.Context(), store.CountsFilter{Of: []partner.ID{partner.Of(demoKey)}}); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

@@ -209,10 +209,10 @@ func (s *stored) make(words []string) (shown string) {
 			}))
 		}
 	case "event":
-		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{
+		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{Notice: store.Notice{
 			ID: words[1], Upstream: config.NotifyUpstream, Form: config.Slack,
-			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Once: true, Received: s.now,
-		}, time.Hour))
+			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Received: s.now,
+		}, News: store.News{Once: true}}, time.Hour))
 	case "missing":
 		a := store.Address{
 			ID: words[1], Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"),

@@ -68,12 +68,12 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 		}
 		return 'x'
 	}, strings.ToLower(key+bill))
-	c := store.Callback{
+	c := store.Callback{Notice: store.Notice{
 		ID: id, Address: "a" + id, Upstream: "old", Partner: partner.Of(key), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/paid/" + hostile,
-		Host: "127.0.0.1:1", Order: id, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: []byte(`{"code":"0000"}`), Received: at, Next: at,
-	}
-	if fresh, _, err := s.store.Accept(s.t.Context(), c, time.Hour); err != nil || !fresh {
-		s.t.Fatal(fresh, err)
+		Host: "127.0.0.1:1", Order: id, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: []byte(`{"code":"0000"}`), Received: at,
+	}, Delivery: store.Delivery{Next: at}}
+	if got, err := s.store.Accept(s.t.Context(), c, time.Hour); err != nil || !got.Fresh {
+		s.t.Fatal(got, err)
 	}
 	if state == store.Waiting {
 		return id

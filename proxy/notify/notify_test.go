@@ -122,9 +122,9 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 	look := r.Looks[0]
 	look.Shown, look.Missing = "paid", now
 	must(t, s.EndLook(t.Context(), look, now.Add(time.Hour)))
-	_, _, err = s.Accept(t.Context(), store.Callback{
+	_, err = s.Accept(t.Context(), store.Callback{Notice: store.Notice{
 		ID: "cb_00112233445566778899aabbccddeeff", Address: "address", Upstream: "new", Partner: id, Bill: phone, Form: "v2", URL: "https://one.example.com/", Host: "one", Order: "o", Received: now,
-	}, time.Hour)
+	}}, time.Hour)
 	must(t, err)
 	claimed, err := s.Claim(t.Context(), now.Add(time.Second), time.Minute, 1, 1, 1, nil)
 	if err != nil || len(claimed) != 1 {

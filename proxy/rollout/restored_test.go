@@ -168,7 +168,7 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
 			t.Errorf("%s: %+v, %v", row.at, bills, err)
 		}
-		if counts, err := d.store.CountsIn(t.Context(), "another", store.AllPartners); err != nil || len(counts) != row.count {
+		if counts, err := d.store.Counts(t.Context(), store.CountsFilter{Version: "another"}); err != nil || len(counts) != row.count {
 			t.Errorf("%s: %+v, %v", row.at, counts, err)
 		}
 	}

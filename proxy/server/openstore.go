@@ -32,7 +32,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case err == nil:
 			s.store, s.pinger = opened, pinger{store: opened, log: s.log}
 			s.clock.store, s.clock.log = opened, s.log
-			if was := opened.Narrowed(); was != 0 {
+			if was := opened.Narrowed; was != 0 {
 				s.log.Warn("users other than the owner had access to the file of the store: "+
 					"it was removed, also for -wal and -shm",
 					"mode_before", was.String())

@@ -145,10 +145,9 @@ func (t *Stored) Of(ctx context.Context, ids ...partner.ID) ([]Count, error) {
 		return nil, err
 	}
 	if all {
-		rows, err := t.store.CountsIn(ctx, t.Table(), store.AllPartners)
-		return readCounts(rows), err
+		ids = nil
 	}
-	rows, err := t.store.CountsOf(ctx, t.Table(), ids)
+	rows, err := t.store.Counts(ctx, store.CountsFilter{Version: t.Table(), Of: ids})
 	return readCounts(rows), err
 }
 
@@ -158,7 +157,7 @@ func (t *Stored) Marked(ctx context.Context) (all []Count, err error) {
 	unstored := t.unstored() // before the store is read: what is stored meanwhile can occur twice, but is not missed
 	var rows []store.Counts
 	if t.store != nil {
-		rows, err = t.store.MarkedCounts(ctx)
+		rows, err = t.store.Counts(ctx, store.CountsFilter{Marked: true})
 	}
 	return readCounts(rows, unstored...), err
 }
