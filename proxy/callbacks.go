@@ -9,8 +9,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/admission"
-	"billbridge/proxy/ledger"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -21,17 +19,17 @@ import (
 // swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback
 // comes to the gateway and is delivered in the partner's form. A request without an address is not changed. If the
 // new address cannot be stored, nothing is sent, since the callback would be lost.
-func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
+func (x *exchange) swapCallbackURL(out outgoing) (outgoing, *failure) {
 	asked, field, ok := relay.Binding{Stored: x.to.route.Address}, "", true
 	if asked.Stored == "" {
-		asked, field, ok = x.binding(x.call)
+		asked, field, ok = x.binding(out.call)
 	}
 	if !ok {
-		return body, nil
+		return out, nil
 	}
 	if x.route.targets == nil && x.state.config.Callbacks != nil {
-		if err := x.mayHoldRows(x.partner()); err != nil {
-			return nil, err
+		if failed := x.mayHoldRows(); failed != nil {
+			return out, failed
 		}
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
@@ -43,21 +41,25 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	case errors.As(err, &wrong):
 		member := x.route.operation.PathOf(translate.Request, billing.Member, x.client)
 		merchant := x.route.operation.PathOf(translate.Request, billing.Merchant, x.client)
-		text := append(tell("field", field), translate.Detail{Format: wrong.Text, Values: []any{member, merchant}})
+		failed := wrongAddress.with(field)
+		failed.field = field
 		if strings.Contains(wrong.Text, "merchant") && (member == "" || merchant == "") {
-			text = append(text[:1], tell("long_id")...)
+			failed.says = append(failed.says, tell("long_id")...)
+		} else {
+			values := []any{member, merchant}
+			failed.says = append(failed.says, translate.Detail{Format: wrong.Text, Values: values})
 		}
-		return nil, &refusal{failure: wrongAddress, text: text, field: field}
+		return out, failed
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
-			x.storeError("a callback address cannot be stored", err)
+			x.gateway.storeError(x.id, "a callback address cannot be stored", err)
 		}
-		return nil, notStored.with("not_sent")
-	case gatewayURL == asked.URL:
-		return body, nil
+		return out, notStored.with()
+	case gatewayURL != asked.URL:
+		out.address = gatewayURL
+		out.request = out.call.Replace(nil, billing.Callback, gatewayURL)
 	}
-	x.sent.address = gatewayURL
-	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
+	return out, nil
 }
 
 // binding is the callback address of the request, and its field; ok is false if it has none.
@@ -72,7 +74,7 @@ func (x *exchange) binding(call *translate.Call) (asked relay.Binding, field str
 	who := billing.IdentityOf(call)
 	return relay.Binding{
 		Operation: x.route.operation.Name, Form: x.client, OfBill: billing.AboutBill(x.route.operation), Bill: who.Bill,
-		Partner: x.partner(), Expiry: call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
+		Partner: x.asked.who, Expiry: call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
 		URL: strings.Clone(asked.URL),
 	}, field, true
 }
@@ -87,8 +89,8 @@ const newRows = 0.1
 // mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
 // as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a
 // trial call in each trialAfter: its success ends this.
-func (x *exchange) mayHoldRows(id partner.ID) error {
-	g := x.gateway
+func (x *exchange) mayHoldRows() *failure {
+	g, id := x.gateway, x.asked.who
 	if g.relay == nil {
 		return nil
 	}
@@ -105,33 +107,7 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 	if may && g.newRows[admission.SourceHash(x.from)%uint64(len(g.newRows))].Allow() {
 		return nil
 	}
-	return tooManyRows.with("unproven").later(trialAfter)
-}
-
-// keepRows removes the callback address of a call that certainly had no effect. It records that the key of a
-// successful call is valid, and remembers the key, with which the bills of the partner are read.
-func (x *exchange) keepRows() {
-	if x.gateway.relay == nil {
-		return
-	}
-	switch x.effect() {
-	case ledger.Succeeded:
-		if id := x.partner(); id != "" {
-			x.gateway.relay.Prove(id)
-			x.gateway.partners.remember(id, x.call)
-		}
-		return
-	case ledger.NotSent, ledger.Refused:
-	default:
-		return
-	}
-	if x.sent.address == "" {
-		return
-	}
-	ctx, cancel := x.storeContext()
-	defer cancel()
-	err := x.gateway.relay.Unbind(ctx, x.sent.address)
-	x.storeError("the callback address of a call without an effect cannot be removed", err)
+	return tooManyRows.with().later(trialAfter)
 }
 
 // AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a
@@ -168,8 +144,8 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 }
 
 // storeError logs an error of the store, if there is one.
-func (x *exchange) storeError(what string, err error) {
+func (g *Gateway) storeError(id, what string, err error) {
 	if err != nil {
-		x.gateway.storeLog.Error(what, "id", x.id, "error", err.Error())
+		g.storeLog.Error(what, "id", id, "error", err.Error())
 	}
 }

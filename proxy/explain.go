@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/admission"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -35,10 +36,10 @@ type probeReply struct {
 // write may still take effect.
 func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollout.ReadResult) {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !billing.AboutBill(operation) || x.call == nil {
+	if !billing.AboutBill(operation) {
 		return nil, nil, nil
 	}
-	identity := billing.IdentityOf(x.call)
+	identity := billing.IdentityOf(x.out.call)
 	if timeout == 0 || x.state.readOperation == nil ||
 		identity.Partner == "" || identity.Bill == "" {
 		return nil, nil, nil
@@ -46,7 +47,8 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.Config().Name)
+	p := probe{id: x.id, client: x.client, identity: identity, key: x.gateway.admission.Proof(x.asked.who)}
+	found, reply := x.state.readBill(ctx, p, x.to.target.upstream.Config().Name)
 	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 		Shows: reply.shows,
@@ -68,13 +70,9 @@ type probe struct {
 	id       string // of the call for which it is made
 	client   translate.Form
 	identity billing.Identity
-	key      upstream.Key // of the identity
-	callback bool         // whether a callback is made from the reply
-	own      bool         // no call of the partner waits for the read, or because of it
-}
-
-func (x *exchange) probe(identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.keyOf(x.partner())}
+	key      admission.Proof // of the identity
+	callback bool            // whether a callback is made from the reply
+	own      bool            // no call of the partner waits for the read, or because of it
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
@@ -117,7 +115,7 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		Head: target.head, ID: p.id, Body: body, Key: p.key, NoPartnerLimit: p.own,
 		Reply: new(bytes.Buffer), Limit: int64(s.config.Limits.Reply), Fresh: true,
 	}
-	reply, failed := target.upstream.Do(ctx, r)
+	reply, failed := target.do(ctx, r)
 	if failed != nil {
 		return rollout.Unclear, probeReply{}
 	}

@@ -5,7 +5,7 @@
 //	http.ListenAndServe("127.0.0.1:8080", gateway)
 //
 // A [Gateway] is an http.Handler. The two forms are defined by the table of package translate. One request is one
-// exchange (exchange.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
+// exchange (serve.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
 //
 // Every failure is answered in the form of the caller. The answer to a write with an unknown outcome has no code
 // that a client could read as a refusal, and is never HTTP 200, so that careful clients read the bill.
@@ -143,13 +143,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.AnswerCallback(w, r)
 		return
 	}
-	x := newExchange(g, w, r)
-	defer x.finish()
 	from, ok := g.admission.Enter(r)
+	if ok {
+		defer g.admission.Leave(from) // after the memory of the exchange has been given back
+	}
+	x := newExchange(g, w, r)
+	x.from = from
+	defer x.finish()
 	if !ok {
-		_ = x.write(x.failure(x.unread(busy.with("busy"))))
+		x.write(x.failure(busy.with()))
 		return
 	}
-	x.from, x.counted = from, true
 	x.serve()
 }

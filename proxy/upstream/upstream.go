@@ -16,6 +16,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,12 +39,10 @@ type Upstream struct {
 
 	handshakes     handshakes
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
-
-	attempt Attempt // try, unless a test replaces it
 }
 
-// New returns an upstream without connections.
-func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Upstream {
+// New returns an upstream without connections. They are opened with dial, or if it is nil with a [net.Dialer].
+func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger, dial httpconn.Dial) *Upstream {
 	name := httpconn.ASCIIHost(c.Address.Hostname())
 	host, port := name, c.Address.Port()
 	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
@@ -53,8 +52,10 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 	if port != "" {
 		host += ":" + port
 	}
-	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
-	pool := &httpconn.Pool{Dial: dialer.DialContext}
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	pool := &httpconn.Pool{Dial: dial}
 	secure := c.Address.Scheme == "https"
 	if secure {
 		port = cmp.Or(port, "443")
@@ -76,7 +77,6 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 		pool.TLS = u.handshakes.next
 	}
 	m.init(c.Name)
-	u.attempt = u.try
 	pool.Extra = u.extraReply
 	return u
 }
@@ -112,7 +112,7 @@ type Request struct {
 	Reply          *bytes.Buffer             // gets the body of the reply
 	Limit          int64                     // of the reply, in bytes
 	Reserve        func(bytes int) (ok bool) // reserves memory for the reply; nil if it is not counted
-	Key            Key                       // of the caller
+	Key            admission.Proof           // of the caller
 	NoPartnerLimit bool                      // the call is the gateway's own, or names no partner
 	Write          bool                      // the call is a write
 	Fresh          bool                      // on a connection that has carried no other call
@@ -122,13 +122,6 @@ type Request struct {
 	Reused    bool      // the connection has carried another call
 	wait      wait      // for a connection
 	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
-}
-
-// A Key is what is known of the key of a caller. Anybody can invent keys.
-type Key struct {
-	Partner  uint64 // a hash of the partner
-	Proven   bool   // the key has had an answer about a bill
-	Invented bool   // it may be invented: it had none, and others had
 }
 
 // Do sends one call and reads the whole reply. It returns the status and header of the reply, or why there is none. A
@@ -178,7 +171,7 @@ func (u *Upstream) send(ctx context.Context, r *Request) (httpconn.Reply, *Failu
 	defer u.connections.release(slot)
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
-	return u.attempt(ctx, r)
+	return u.try(ctx, r)
 }
 
 // The causes with which the wait for a connection ends.
