@@ -5,15 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/admission"
 	"billbridge/proxy/relay"
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"golang.org/x/time/rate"
 )
 
 // swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback
@@ -79,16 +76,7 @@ func (x *exchange) binding(call *translate.Call) (asked relay.Binding, field str
 	}, field, true
 }
 
-// trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
-const trialAfter = time.Minute
-
-// newRows is how many calls a second that add rows the keys without a success can make from one source, after
-// store.UnprovenRows at once. Anybody can invent keys.
-const newRows = 0.1
-
-// mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a
-// trial call in each trialAfter: its success ends this.
+// mayHoldRows returns why a call that adds rows to the store is not sent, or nil.
 func (x *exchange) mayHoldRows() *failure {
 	g, id := x.gateway, x.asked.who
 	if g.relay == nil {
@@ -96,18 +84,10 @@ func (x *exchange) mayHoldRows() *failure {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	proven, may := g.relay.MayHold(ctx, id)
-	if proven {
+	if proven, may := g.relay.MayHold(ctx, id); g.admission.MayAddRows(id, x.from, proven, may) {
 		return nil
 	}
-	if !may {
-		trials, _ := g.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
-		may = trials.(*rate.Limiter).Allow()
-	}
-	if may && g.newRows[admission.SourceHash(x.from)%uint64(len(g.newRows))].Allow() {
-		return nil
-	}
-	return tooManyRows.with().later(trialAfter)
+	return tooManyRows.with().later(admission.TrialAfter)
 }
 
 // AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a

@@ -28,7 +28,6 @@ import (
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 )
 
 // Options are the dependencies and settings of a gateway.
@@ -64,8 +63,6 @@ type Gateway struct {
 	finished  func(*Finished) // may be nil
 
 	admission *admission.Admission
-	trials    sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
-	newRows   [64]*rate.Limiter // of keys without a success, by the hash of the source
 
 	noKeepAlives atomic.Bool // every answer closes its connection
 	keepAlive    []string    // Keep-Alive of the other answers, shared by them; nil for none
@@ -89,15 +86,12 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	g := &Gateway{
-		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger),
+		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger, store.UnprovenRows),
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
-	}
-	for i := range g.newRows {
-		g.newRows[i] = rate.NewLimiter(newRows, store.UnprovenRows)
 	}
 	g.Use(c)
 	if o.Registerer != nil {

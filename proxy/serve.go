@@ -233,7 +233,7 @@ func (x *exchange) read() (a asked, failed *failure) {
 	if x.route.anonymous {
 		return a, nil
 	}
-	counted, over := x.gateway.admission.EnterPartner(a.who, x.from, x.state.config.Limits.Partner)
+	counted, over := x.gateway.admission.EnterPartner(a.who, x.from, x.state.config.Limits.Partner, time.Now())
 	switch a.counted = counted; {
 	case over == nil:
 		return a, nil
