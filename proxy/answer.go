@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -25,31 +26,28 @@ type kind struct {
 	own    translate.OwnFailure // for which the table has a code; "" for an unknown outcome, which has none
 	reason string               // for the log
 	text   string               // the row of texts.yaml
-	after  string               // Retry-After; "" for none
-	unread bool                 // the body is not read to its end, so that its connection cannot be used again
 }
 
 // The kinds, as README.md lists them. What a repetition can cure has 503: some clients take each 4xx as final.
 var (
 	// The request. One that a row of the table refuses has the code of the row.
-	noSuchPath   = kind{404, translate.OwnFailed, "no such path", "path", "", false}
-	wrongMethod  = kind{405, translate.OwnFailed, "wrong method", "method", "", false}
-	wrongType    = kind{415, translate.OwnInvalid, "wrong content type", "content_type", "", false}
-	twoLengths   = kind{400, translate.OwnInvalid, "two lengths", "two_lengths", "", true}
-	tooLarge     = kind{413, translate.OwnInvalid, "body too large", "body_too_large", "", true}
-	badBody      = kind{400, translate.OwnInvalid, "body broke off", "body_incomplete", "", true}
-	lateBody     = kind{503, translate.OwnUnavailable, "body timed out", "body_late", "1", true}
-	noUpstream   = kind{404, translate.OwnNoUpstream, "no upstream for the operation", "unavailable", "", false}
-	refused      = kind{400, translate.OwnInvalid, "refused", "field", "", false}
-	wrongAddress = kind{400, translate.OwnInvalid, "callback address", "field", "", false}
+	noSuchPath   = kind{404, translate.OwnFailed, "no such path", "path"}
+	wrongMethod  = kind{405, translate.OwnFailed, "wrong method", "method"}
+	wrongType    = kind{415, translate.OwnInvalid, "wrong content type", "content_type"}
+	twoLengths   = kind{400, translate.OwnInvalid, "two lengths", "two_lengths"}
+	tooLarge     = kind{413, translate.OwnInvalid, "body too large", "body_too_large"}
+	badBody      = kind{400, translate.OwnInvalid, "body broke off", "body_incomplete"}
+	lateBody     = unavailable("body timed out", "body_late")
+	noUpstream   = kind{404, translate.OwnNoUpstream, "no upstream for the operation", "unavailable"}
+	refused      = kind{400, translate.OwnInvalid, "refused", "field"}
+	wrongAddress = kind{400, translate.OwnInvalid, "callback address", "field"}
 
 	// A limit is reached.
-	busy         = kind{503, translate.OwnUnavailable, "too many requests in progress", "busy", "1", true}
-	noMemory     = kind{503, translate.OwnUnavailable, "no memory", "busy", "1", true}
-	noListMemory = unavailable("no memory", "busy")
-	tooMany      = unavailable("partner limit", "in_flight")
-	tooFast      = unavailable("partner limit", "rate")
-	tooManyRows  = unavailable("too many rows", "unproven")
+	busy        = unavailable("too many requests in progress", "busy")
+	noMemory    = unavailable("no memory", "busy")
+	tooMany     = unavailable("partner limit", "in_flight")
+	tooFast     = unavailable("partner limit", "rate")
+	tooManyRows = unavailable("too many rows", "unproven")
 
 	// Nothing was sent.
 	notSent          = unavailable("", "not_sent")
@@ -63,23 +61,23 @@ var (
 	// maintenance: a permanent refusal has another one.
 	reloaded     = unavailable("rollout", "not_sent")
 	uncertain    = unavailable("rollout", "uncertain")
-	unchangeable = kind{409, translate.OwnInvalid, "rollout", "unchangeable", "", false}
+	unchangeable = kind{409, translate.OwnInvalid, "rollout", "unchangeable"}
 	beingCreated = unavailable("rollout", "being_created")
 	denied       = unavailable("rollout", "denied")
-	ledgerDown   = kind{503, translate.OwnUnavailable, "rollout", "later", "1", false}
+	ledgerDown   = unavailable("rollout", "later")
 
 	// The upstream has not answered. Only a write has an unknown outcome.
-	readBroke   = kind{502, translate.OwnFailed, "", "no_answer", "", false}
-	readLate    = kind{504, translate.OwnFailed, "", "no_answer", "", false}
-	readerLeft  = kind{502, translate.OwnFailed, callerGone, "no_answer", "", false}
-	internal    = kind{500, translate.OwnFailed, "internal error", "internal", "", false}
-	lostOutcome = kind{502, "", "", "unknown", "", false}
-	lateOutcome = kind{504, "", "", "unknown", "", false}
+	readBroke   = kind{502, translate.OwnFailed, "", "no_answer"}
+	readLate    = kind{504, translate.OwnFailed, "", "no_answer"}
+	readerLeft  = kind{502, translate.OwnFailed, callerGone, "no_answer"}
+	internal    = kind{500, translate.OwnFailed, "internal error", "internal"}
+	lostOutcome = kind{502, "", "", "unknown"}
+	lateOutcome = kind{504, "", "", "unknown"}
 )
 
-// unavailable returns a kind of which nothing was sent.
+// unavailable returns a kind that a repetition can cure.
 func unavailable(reason, text string) kind {
-	return kind{503, translate.OwnUnavailable, reason, text, "", false}
+	return kind{503, translate.OwnUnavailable, reason, text}
 }
 
 // unownedKinds are the kinds for the reasons of the rollout; the others are uncertain.
@@ -91,6 +89,10 @@ type failure struct {
 	code  string  // of the catalogue; "" for that of own
 	says  message // to the caller
 	field string  // for the log
+	after string  // Retry-After; "" for none
+
+	// unread: the body is not read to its end, so that its connection cannot be used again.
+	unread bool
 }
 
 // with returns the failure of a call, with the values of its text.
@@ -105,6 +107,14 @@ func (f *failure) because(reason string) *failure {
 // later says that the call can be sent again after a time: Retry-After is in whole seconds.
 func (f *failure) later(after time.Duration) *failure {
 	f.after = strconv.Itoa(max(1, int(math.Ceil(after.Seconds()))))
+	return f
+}
+
+// closing says that the body is not read to its end. A repetition that may help need not wait for long.
+func (f *failure) closing() *failure {
+	if f.unread = true; f.own == translate.OwnUnavailable {
+		f.after = "1"
+	}
 	return f
 }
 
@@ -144,9 +154,12 @@ func (x *exchange) unowned(err error) *failure {
 		k = uncertain
 	}
 	f := k.with()
-	if r.Permanent {
+	switch {
+	case r.Permanent:
 		f = unchangeable.with()
 		f.code = x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+	case k == ledgerDown:
+		f.after = "1"
 	}
 	if !x.sent.called {
 		f.says = append(f.says, tell("nothing_sent")...)
@@ -166,7 +179,15 @@ func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *roll
 	case write && !failed.Sent && (failed.Kind == upstream.GivenUp || x.in.sendCtx.Err() != nil):
 		return cmp.Or(x.tooLate(), logUnread.with()), nil
 	case write && failed.Sent:
-		before, after, shown := x.explainUnknownOutcome()
+		var before, after message
+		if call := x.out.call; billing.AboutBill(x.route.operation) {
+			p := probe{
+				id: x.id, client: x.client, identity: billing.IdentityOf(call), key: x.gateway.admission.Proof(x.asked.who),
+			}
+			// The result is logged even if the caller has gone.
+			ctx := context.WithoutCancel(x.r.Context())
+			before, after, shown = x.state.explain(ctx, p, x.to.target.upstream.Config.Name)
+		}
 		k := lostOutcome
 		if late {
 			k = lateOutcome

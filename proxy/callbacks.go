@@ -31,7 +31,7 @@ func (x *exchange) swapCallbackURL(out outgoing) (outgoing, *failure) {
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	asked.Upstream = x.to.target.upstream.Config().Name
+	asked.Upstream = x.to.target.upstream.Config.Name
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
@@ -99,28 +99,27 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(status)
 	}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.logPanic(id, panicked)
-			refuse(http.StatusInternalServerError)
+	survived := g.survives(id, func() {
+		g.setConnection(w.Header(), r)
+		from, ok := g.admission.Enter(r)
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			refuse(http.StatusServiceUnavailable)
+			return
 		}
-	}()
-	g.setConnection(w.Header(), r)
-	from, ok := g.admission.Enter(r)
-	if !ok {
-		w.Header().Set("Retry-After", "1")
-		refuse(http.StatusServiceUnavailable)
-		return
+		defer g.admission.Leave(from)
+		if hasTwoLengths(r) {
+			refuse(http.StatusBadRequest)
+			return
+		}
+		body, end := g.admission.Count(w, r, from, g.current.Load().config.Timeouts.Body, relay.ErrNoMemory)
+		defer end()
+		r.Body = body
+		g.relay.ServeHTTP(w, r)
+	})
+	if !survived {
+		refuse(http.StatusInternalServerError)
 	}
-	defer g.admission.Leave(from)
-	if hasTwoLengths(r) {
-		refuse(http.StatusBadRequest)
-		return
-	}
-	body, end := g.admission.Count(w, r, from, g.current.Load().config.Timeouts.Body, relay.ErrNoMemory)
-	defer end()
-	r.Body = body
-	g.relay.ServeHTTP(w, r)
 }
 
 // storeError logs an error of the store, if there is one.

@@ -28,7 +28,7 @@ func (x *exchange) compare() {
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: x.id, At: x.start, Partner: x.to.call.Partner, Operation: x.route.operation,
 		First: evidence.Answer{
-			Form: first.upstream.Config().Form, Request: sent, Status: x.sent.status, Body: x.sent.reply.Bytes(),
+			Form: first.upstream.Config.Form, Request: sent, Status: x.sent.status, Body: x.sent.reply.Bytes(),
 		},
 		Other: other, Again: x.state.fetch(first, x.id, sent),
 	})
@@ -47,7 +47,7 @@ func (s *state) fetch(t *routeTarget, id string, request []byte) func(context.Co
 			return evidence.Answer{}
 		}
 		return evidence.Answer{
-			Form: t.upstream.Config().Form, Request: request, Status: reply.Status, Body: r.Reply.Bytes(),
+			Form: t.upstream.Config.Form, Request: request, Status: reply.Status, Body: r.Reply.Bytes(),
 		}
 	}
 }

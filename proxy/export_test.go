@@ -67,7 +67,7 @@ func (g *Gateway) DoNotWrapCalls(name string) {
 
 // DialWith makes an upstream's connections with a test's function.
 func (g *Gateway) DialWith(name string, dial httpconn.Dial) {
-	c := g.current.Load().upstreams[name].Config()
+	c := g.current.Load().upstreams[name].Config
 	to := upstream.New(c, "", upstream.NewMetrics(nil), slog.New(slog.DiscardHandler), dial)
 	g.eachTarget(name, func(t *routeTarget) { t.upstream, t.do = to, to.Do })
 	g.current.Load().upstreams[name] = to

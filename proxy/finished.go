@@ -68,7 +68,7 @@ func (x *exchange) describe() Finished {
 		f.Operation, f.Translation = x.route.operation.Name, x.route.readTranslation
 	}
 	if x.to.target != nil {
-		up := x.to.target.upstream.Config()
+		up := x.to.target.upstream.Config
 		f.Upstream, f.Form, f.Translation = up.Name, up.Form, x.to.target.translation
 	}
 	if f.Called {

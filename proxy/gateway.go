@@ -145,7 +145,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.from = from
 	defer x.finish()
 	if !ok {
-		x.write(x.failure(busy.with()))
+		x.write(x.failure(busy.with().closing()))
 		return
 	}
 	x.serve()

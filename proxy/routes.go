@@ -80,7 +80,7 @@ func newState(
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		if old != nil && old.upstreams[u.Name] != nil {
-			if sameUpstream(old.upstreams[u.Name].Config(), u) {
+			if sameUpstream(old.upstreams[u.Name].Config, u) {
 				s.upstreams[u.Name] = old.upstreams[u.Name]
 				continue
 			}
@@ -132,7 +132,7 @@ func (r *route) addTarget(target *routeTarget) {
 	if !target.translation.SameForm() {
 		r.readTranslation = target.translation
 	}
-	r.targets[target.upstream.Config().Name] = target
+	r.targets[target.upstream.Config.Name] = target
 }
 
 // addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If

@@ -173,7 +173,7 @@ func (x *exchange) receive() (in received, failed *failure) {
 	case !isJSON(x.r.Header):
 		return in, wrongType.with()
 	case hasTwoLengths(x.r):
-		return in, twoLengths.with()
+		return in, twoLengths.with().closing()
 	}
 	limit := int64(x.state.config.Limits.Body)
 	var err error
@@ -181,13 +181,13 @@ func (x *exchange) receive() (in received, failed *failure) {
 	write := x.route.operation.Effect == translate.Write
 	switch {
 	case errors.Is(err, admission.ErrTooLong):
-		return in, tooLarge.with(limit)
+		return in, tooLarge.with(limit).closing()
 	case errors.Is(err, admission.ErrNoMemory):
-		return in, noMemory.with()
+		return in, noMemory.with().closing()
 	case errors.Is(err, httpconn.ErrTimeout):
-		return in, lateBody.with()
+		return in, lateBody.with().closing()
 	case err != nil:
-		return in, badBody.with()
+		return in, badBody.with().closing()
 	case x.route.target == nil:
 		return in, noUpstream.with()
 	case write && accesslog.Unread(x.gateway.log):
@@ -225,7 +225,7 @@ func (x *exchange) read() (a asked, failed *failure) {
 	}
 	// The items of a request's lists can take much more than its body.
 	if n := a.call.ListMemory(); n > 0 && !x.in.body.Take(n) {
-		return a, noListMemory.with()
+		return a, noMemory.with()
 	}
 	if x.route.targets == nil {
 		x.to.target.metrics.report("request", &a.call.Report)
@@ -384,7 +384,7 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
 	table, call := x.state.config.Table, x.out.call
 	out := outcome{
 		status: reply.Status, body: answer, passedOn: true,
-		code: table.Code(call.Code(), x.to.target.upstream.Config().Form, table.Forms()[0]),
+		code: table.Code(call.Code(), x.to.target.upstream.Config.Form, table.Forms()[0]),
 	}
 	if x.route.passThrough {
 		out.contentType = reply.ContentType

@@ -127,7 +127,7 @@ func TestEndOfADial(t *testing.T) {
 			t.Errorf("the gateway's own call: %+v", err)
 		}
 	}
-	u.config.Wait = time.Millisecond
+	u.Config.Wait = time.Millisecond
 	for range 20 {
 		if _, err := u.send(t.Context(), r); err.Kind != Refused || !strings.Contains(err.Detail, "within 1ms") || err.Sent {
 			t.Errorf("%+v", err)

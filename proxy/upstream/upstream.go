@@ -25,7 +25,7 @@ import (
 
 // An Upstream is a billing backend and the connections to it. It is safe for concurrent use.
 type Upstream struct {
-	config   *config.Upstream
+	Config   *config.Upstream // must not be modified
 	pool     *httpconn.Pool
 	fixed    []byte // the header fields that all calls have in common
 	inFlight prometheus.Gauge
@@ -62,7 +62,7 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger, dia
 	}
 	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
 	u := &Upstream{
-		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
+		Config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
 		extra:       m.extra.WithLabelValues(c.Name),
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
@@ -76,7 +76,9 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger, dia
 		u.handshakes.config = u.tlsConfig(name)
 		pool.TLS = u.handshakes.next
 	}
-	m.init(c.Name)
+	for _, kind := range kinds { // with the value 0: increase() would miss the first event of a later series
+		m.errors.WithLabelValues(c.Name, string(kind))
+	}
 	pool.Extra = u.extraReply
 	return u
 }
@@ -88,7 +90,7 @@ func (u *Upstream) extraReply() {
 	now := time.Now()
 	if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
 		u.log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
-			"upstream", u.config.Name, "for", config.Duration(afterExtra).String())
+			"upstream", u.Config.Name, "for", config.Duration(afterExtra).String())
 	}
 }
 
@@ -98,7 +100,7 @@ const afterExtra = 5 * time.Minute
 // Head returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes
 // from the config.
 func (u *Upstream) Head(path string) []byte {
-	target := *u.config.Address.URL
+	target := *u.Config.Address.URL
 	target.Path, target.RawPath = target.Path+path, ""
 	return append([]byte("POST "+target.RequestURI()), u.fixed...)
 }
@@ -150,7 +152,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (httpconn.Reply, *Failure
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
 func (u *Upstream) count(err *Failure) *Failure {
 	if !err.Gone && err.Kind != GivenUp {
-		u.metrics.failed(u.config.Name, err.Kind)
+		u.metrics.errors.WithLabelValues(u.Config.Name, string(err.Kind)).Inc()
 	}
 	return err
 }
@@ -161,7 +163,7 @@ func (u *Upstream) send(ctx context.Context, r *Request) (httpconn.Reply, *Failu
 	defer r.wait.end()
 	slot, err := u.connections.acquire(r.Key, r.NoPartnerLimit, ifFree)
 	if err != nil {
-		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.config.Wait))
+		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.Config.Wait))
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
 		if slot, err = u.connections.acquire(r.Key, r.NoPartnerLimit, inTurn); err != nil {
@@ -213,7 +215,7 @@ func notConnected(wait context.Context, err Failure, late string) *Failure {
 // try makes the call. If the server closed an idle connection before a byte of the call was written, or of the reply to
 // a read, it takes another connection.
 func (u *Upstream) try(ctx context.Context, r *Request) (httpconn.Reply, *Failure) {
-	until := r.wait.began.Add(u.config.Wait)
+	until := r.wait.began.Add(u.Config.Wait)
 	for {
 		conn, failure := u.connect(ctx, r, until)
 		if failure != nil {
@@ -224,7 +226,7 @@ func (u *Upstream) try(ctx context.Context, r *Request) (httpconn.Reply, *Failur
 		if failure == nil || !failure.stale {
 			return reply, failure
 		}
-		until = time.Now().Add(u.config.Wait)
+		until = time.Now().Add(u.Config.Wait)
 	}
 }
 
@@ -242,7 +244,7 @@ func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*h
 		var err error
 		if conn, err = u.pool.Open(wait); err != nil {
 			failure := Failure{Kind: Refused, Detail: httpconn.ReasonOfTLS(err)}
-			return nil, notConnected(wait, failure, "no connection within "+u.config.Wait.String())
+			return nil, notConnected(wait, failure, "no connection within "+u.Config.Wait.String())
 		}
 	}
 	if fresh {
@@ -263,7 +265,7 @@ func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*h
 func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (httpconn.Reply, *Failure) {
 	r.Connected, r.Reused = time.Now(), conn.Reused()
 	if r.until.IsZero() {
-		r.until = r.Connected.Add(time.Duration(u.config.Timeout))
+		r.until = r.Connected.Add(time.Duration(u.Config.Timeout))
 	}
 	until := r.until
 	deadline, early := ctx.Deadline()
@@ -275,24 +277,20 @@ func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (h
 	if err == nil {
 		return reply, nil
 	}
-	failure := &Failure{Kind: Reset}
-	gone := errors.Is(ctx.Err(), context.Canceled)
-	sent := conn.Sent()
-	switch known := (*Failure)(nil); {
+	failure := &Failure{Kind: Reset, Sent: conn.Sent(), Gone: errors.Is(ctx.Err(), context.Canceled)}
+	known, _ := errors.AsType[*Failure](err)
+	switch {
 	case !conn.Answered() && httpconn.RefusedCertificate(err):
-		failure, sent = &Failure{Kind: Refused, Detail: httpconn.ReasonOfTLS(err)}, false
-	case isTimeout(err) && early && !gone:
-		failure = &Failure{Kind: Timeout, Early: true}
-	case isTimeout(err) && !gone:
-		failure = &Failure{Kind: Timeout}
-	case errors.As(err, &known):
-		failure = known
-	case !sent:
-		failure = &Failure{Kind: Refused, stale: (r.Reused || conn.Waited()) && !gone}
-	case r.Reused && !r.Write && !conn.Answered() && !gone:
+		failure.Kind, failure.Detail, failure.Sent = Refused, httpconn.ReasonOfTLS(err), false
+	case errors.Is(err, httpconn.ErrTimeout) && !failure.Gone: // ETIMEDOUT, a lost connection, is none
+		failure.Kind, failure.Early = Timeout, early
+	case known != nil:
+		failure.Kind, failure.Detail = known.Kind, known.Detail
+	case !failure.Sent:
+		failure.Kind, failure.stale = Refused, (r.Reused || conn.Waited()) && !failure.Gone
+	case r.Reused && !r.Write && !conn.Answered() && !failure.Gone:
 		failure.stale, r.Fresh = true, true // only a used connection can be closed so: the repetition is the only one
 	}
-	failure.Sent, failure.Gone = sent, gone
 	return httpconn.Reply{}, failure
 }
 
@@ -326,10 +324,6 @@ func roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error
 	return reply, err
 }
 
-// isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection,
-// is none.
-func isTimeout(err error) bool { return errors.Is(err, httpconn.ErrTimeout) }
-
 // A Kind is why a call has no answer.
 type Kind string
 
@@ -345,6 +339,8 @@ const (
 	Open      Kind = "open"      // the breaker is open
 	GivenUp   Kind = "given up"  // before it was sent
 )
+
+var kinds = []Kind{Refused, Timeout, Reset, BadStatus, NotJSON, TooLarge, Busy, Open}
 
 // A Failure is a call without an answer.
 type Failure struct {
@@ -372,9 +368,6 @@ func (u *Upstream) Unusable(status int, detail string, another bool) *Failure {
 	}
 	return u.count(failure)
 }
-
-// Config returns the config of the upstream.
-func (u *Upstream) Config() *config.Upstream { return u.config }
 
 // CertificateEnd returns when the last certificate that was accepted ends; zero before.
 func (u *Upstream) CertificateEnd() (end time.Time) {
