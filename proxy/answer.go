@@ -181,9 +181,8 @@ func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *roll
 	case write && failed.Sent:
 		var before, after message
 		if call := x.out.call; billing.AboutBill(x.route.operation) {
-			p := probe{
-				id: x.id, client: x.client, identity: billing.IdentityOf(call), key: x.gateway.admission.Proof(x.asked.who),
-			}
+			key := x.gateway.admission.Proof(x.asked.who)
+			p := probe{id: x.id, client: x.client, identity: billing.IdentityOf(call), key: key}
 			// The result is logged even if the caller has gone.
 			ctx := context.WithoutCancel(x.r.Context())
 			before, after, shown = x.state.explain(ctx, p, x.to.target.upstream.Config.Name)
@@ -309,8 +308,9 @@ func (x *exchange) write(out outcome) {
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
 	x.answer = out
-	h["X-Request-Id"], h["Content-Length"] = x.answer.values[:1:1], x.answer.values[1:] // one allocation, with that of x
-	if x.out.held.Taken() && x.in.sendCtx == nil {                                      // the answer to a write does not break off
+	// One allocation, with that of x.
+	h["X-Request-Id"], h["Content-Length"] = x.answer.values[:1:1], x.answer.values[1:]
+	if x.out.held.Taken() && x.in.sendCtx == nil { // the answer to a write does not break off
 		defer x.out.held.WriteWithin(x.w, x.state.config.Timeouts.Write)()
 	}
 	x.w.WriteHeader(out.status)

@@ -55,7 +55,8 @@ type Finished struct {
 // MaxKept is the size of the largest message that a [Finished] has.
 const MaxKept = 8 << 10
 
-// describe returns what is known of an exchange that has ended. What only Options.Finished needs is left out without it.
+// describe returns what is known of an exchange that has ended. What only Options.Finished needs is left out without
+// it.
 func (x *exchange) describe() Finished {
 	now, out, table := time.Now(), &x.answer, x.state.config.Table
 	f := Finished{

@@ -42,8 +42,8 @@ func mask(text string) string {
 	return hosts.ReplaceAllString(text, "…")
 }
 
-// maskHosts masks the text of a failure, if the config says so, and changes no other byte. The field of the text is that
-// of the table; it must never come from a message (R07).
+// maskHosts masks the text of a failure, if the config says so, and changes no other byte. The field of the text is
+// that of the table; it must never come from a message (R07).
 func (s *state) maskHosts(answer []byte, client translate.Form) []byte {
 	name := s.config.Table.TextName(client)
 	text := gjson.GetBytes(answer, name)

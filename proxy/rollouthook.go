@@ -154,7 +154,8 @@ func (x *exchange) complete() {
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.out.call)
 		err := rolls.RecordSeen(ctx, call.Partner)
-		x.gateway.storeError(x.id, "the store cannot record that a partner was seen: its settling period becomes longer", err)
+		x.gateway.storeError(x.id,
+			"the store cannot record that a partner was seen: its settling period becomes longer", err)
 		for _, field := range x.out.call.Report.Mismatched {
 			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
 		}
@@ -203,7 +204,8 @@ func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *rollout.ReadRes
 			}
 		}
 	case succeeded && set != "":
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(table, setMeans), Said: true}
+		final := billing.Final(table, setMeans)
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
 		shown.Shows = x.state.shows(call, setMeans)
 	case read && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}

@@ -47,7 +47,8 @@ type route struct {
 	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the
 	// operation.
 	targets map[string]*routeTarget
-	// readTranslation reads a request. It is the translation of one of the targets, if possible one that changes the form.
+	// readTranslation reads a request. It is the translation of one of the targets, if possible one that changes the
+	// form.
 	readTranslation *translate.Translation
 }
 

@@ -321,7 +321,7 @@ func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) 
 		r.Fresh = true
 		sent.reply.Reset()
 		var err error
-		if r.Body, err = call.Translate(x.asked.buffer.AvailableBuffer()); err != nil { // though it has succeeded before
+		if r.Body, err = call.Translate(x.asked.buffer.AvailableBuffer()); err != nil { // it has succeeded before
 			sent.failed = target.unusable(reply.Status, err)
 			break
 		}

@@ -29,8 +29,8 @@ type Admission struct {
 	drain    context.CancelFunc
 }
 
-// New returns an admission without limits, see Use. It panics if r has its metrics. rows is how many rows the keys of one
-// source without a success can add to the store at once.
+// New returns an admission without limits, see Use. It panics if r has its metrics. rows is how many rows the keys of
+// one source without a success can add to the store at once.
 func New(r prometheus.Registerer, log *slog.Logger, rows int) *Admission {
 	refused := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_requests_limited_total",

@@ -121,8 +121,8 @@ type Over struct {
 	After    time.Duration // when it can be sent again
 }
 
-// EnterPartner counts a call of a partner at a time. If the partner is over a limit, it says which; else the caller must
-// call LeavePartner at the end of the call.
+// EnterPartner counts a call of a partner at a time. If the partner is over a limit, it says which; else the caller
+// must call LeavePartner at the end of the call.
 func (p *partnerLimits) EnterPartner(
 	who partner.ID, from *Source, limit config.PartnerLimit, now time.Time,
 ) (call PartnerCall, over *Over) {

@@ -35,9 +35,9 @@ func (r *recentHashes) add(hash uint64) {
 	r.now[hash] = true
 }
 
-// A Proof is what is known of a call's key. Anybody can invent keys, and send the key of another. One rule holds for all
-// that calls use of a gateway: a key is proven when a backend has answered a call with it about a bill. A refusal of the
-// caller or of the format, or a failure, can be the answer to any invented key.
+// A Proof is what is known of a call's key. Anybody can invent keys, and send the key of another. One rule holds for
+// all that calls use of a gateway: a key is proven when a backend has answered a call with it about a bill. A refusal
+// of the caller or of the format, or a failure, can be the answer to any invented key.
 //
 //   - Keys without a proof leave connections to others, see package upstream, and are one partner for the breaker.
 //   - Sources without a proof of a key have half of the limits of its partner, once another source has one.
@@ -109,8 +109,8 @@ type rowLimits struct {
 }
 
 // MayAddRows reports whether a call of a partner may add rows to the store. The store says whether a call has ever
-// succeeded with its key, and whether it holds fewer rows than it can. A partner with too many rows gets a trial call in
-// each TrialAfter: its success ends this.
+// succeeded with its key, and whether it holds fewer rows than it can. A partner with too many rows gets a trial call
+// in each TrialAfter: its success ends this.
 func (l *rowLimits) MayAddRows(who partner.ID, from *Source, succeeded, room bool) bool {
 	if succeeded {
 		return true
