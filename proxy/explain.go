@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/admission"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -30,25 +31,21 @@ type probeReply struct {
 	callback []byte // that reports this, in the upstream's form
 }
 
-// explainUnknownOutcome reads the bill after a write without a reply. It returns what the answer says of it, before or
-// after the text about the outcome, and what the read shows. The answer never says that the bill does not exist: the
-// write may still take effect.
-func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollout.ReadResult) {
-	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !billing.AboutBill(operation) || x.call == nil {
+// explain reads the bill after a write without a reply. It returns what the answer says of it, before or after the text
+// about the outcome, and what the read shows. The answer never says that the bill does not exist: the write may still
+// take effect.
+func (s *state) explain(
+	ctx context.Context, p probe, upstream string,
+) (before, after message, shown *rollout.ReadResult) {
+	timeout := time.Duration(s.config.Failures.Explain)
+	if timeout == 0 || s.readOperation == nil || p.identity.Partner == "" || p.identity.Bill == "" {
 		return nil, nil, nil
 	}
-	identity := billing.IdentityOf(x.call)
-	if timeout == 0 || x.state.readOperation == nil ||
-		identity.Partner == "" || identity.Bill == "" {
-		return nil, nil, nil
-	}
-	// The result is logged even if the caller has gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.Config().Name)
+	found, reply := s.readBill(ctx, p, upstream)
 	shown = &rollout.ReadResult{
-		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
+		Result: found, State: reply.state, Ended: billing.Final(s.config.Table, reply.means), Amount: reply.amount,
 		Shows: reply.shows,
 	}
 	switch {
@@ -68,29 +65,12 @@ type probe struct {
 	id       string // of the call for which it is made
 	client   translate.Form
 	identity billing.Identity
-	key      upstream.Key // of the identity
-	callback bool         // whether a callback is made from the reply
-	own      bool         // no call of the partner waits for the read, or because of it
+	key      admission.Proof // of the identity
+	callback bool            // whether a callback is made from the reply
+	own      bool            // no call of the partner waits for the read, or because of it
 }
 
-func (x *exchange) probe(identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.keyOf(x.partner())}
-}
-
-// composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
-// there is no such read.
-func (s *state) composeRead(p probe, name string) (target *routeTarget, call *translate.Call, request []byte) {
-	target = s.readTargets[p.client][name]
-	if target == nil {
-		return nil, nil, nil
-	}
-	call, request, err := composeRead(s.readOperation, target.translation, p.client, p.identity)
-	if err != nil {
-		return nil, nil, nil
-	}
-	return target, call, request
-}
-
+// composeRead returns a read of a bill, and its call, which must be released.
 func composeRead(
 	read *translate.Operation, t *translate.Translation, client translate.Form, identity billing.Identity,
 ) (call *translate.Call, request []byte, err error) {
@@ -101,15 +81,18 @@ func composeRead(
 	call = t.Start()
 	if request, err = call.Request(nil, composed); err != nil {
 		call.Release()
-		return nil, nil, err
 	}
-	return call, request, nil
+	return call, request, err
 }
 
 // readBill reads a bill at an upstream.
 func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.ProbeResult, probeReply) {
-	target, call, body := s.composeRead(p, name)
-	if body == nil {
+	target := s.readTargets[p.client][name]
+	if target == nil {
+		return rollout.Unclear, probeReply{}
+	}
+	call, body, err := composeRead(s.readOperation, target.translation, p.client, p.identity)
+	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
 	defer call.Release()
@@ -117,11 +100,11 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		Head: target.head, ID: p.id, Body: body, Key: p.key, NoPartnerLimit: p.own,
 		Reply: new(bytes.Buffer), Limit: int64(s.config.Limits.Reply), Fresh: true,
 	}
-	reply, failed := target.upstream.Do(ctx, r)
+	reply, failed := target.do(ctx, r)
 	if failed != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	form := target.upstream.Config().Form
+	form := target.upstream.Config.Form
 	answer := evidence.Answer{Form: form, Request: body, Status: reply.Status, Body: r.Reply.Bytes()}
 	translated, err := call.Reply(nil, reply.Status, answer.Body)
 	if err != nil {

@@ -63,7 +63,7 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 	s := g.current.Load()
 	return s, probe{
 		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
-		key: g.keyOf(as.Partner), own: true,
+		key: g.admission.Proof(as.Partner), own: true,
 		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
 }
