@@ -15,9 +15,8 @@ import (
 
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func isReserved(name string) bool {
-	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
-	return name == useKey || name == "text" ||
-		slices.ContainsFunc(slices.Concat(keysOf(reflect.TypeFor[row]()), keysOf(reflect.TypeFor[operationKeys]())), isKey)
+	keys := slices.Concat(keysOf(reflect.TypeFor[row](), nil), keysOf(reflect.TypeFor[operationKeys](), nil))
+	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key == name })
 }
 
 // readRows reads the rows of a message.
