@@ -134,16 +134,6 @@ func (f *mapping) misleads(v value) bool {
 	return means != "" && means != says.meaningOf(word, f.from)
 }
 
-// decides reports whether the meaning of another row is one that NoValueWhile can name.
-func (r *row) decides(other *row) bool {
-	for _, meaning := range other.Means {
-		if slices.Contains(r.NoValueWhile, meaning) {
-			return true
-		}
-	}
-	return false
-}
-
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
 type role struct {
 	name   string

@@ -206,10 +206,14 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "":
 		return s.str(n, key)
 	case "a code":
-		if slices.Contains(s.table.success.code, n.Value) {
+		code, known := s.str(n, is), s.table.catalogue
+		switch {
+		case slices.Contains(s.table.success.code, n.Value):
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
+		case code != "" && len(known) > 0 && !s.table.InCatalogue(code):
+			s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))
 		}
-		return s.checkCode(n, s.str(n, is))
+		return code
 	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
 	case "a role":

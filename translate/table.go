@@ -38,7 +38,7 @@ type Table struct {
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
 	codes       []codePairs              // by form
-	nouns       map[string][]string      // by language: what calls are about, and who answers them
+	nouns       map[bool][]string        // in Korean, or in English: what calls are about, and who answers them
 	operations  []*Operation
 	callback    *Callback
 	depth       int    // the deepest nesting of a message
@@ -253,7 +253,7 @@ func (t *Table) After(role, meaning string) []string {
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
-	words := t.nouns[map[bool]string{true: "ko", false: "en"}[korean]]
+	words := t.nouns[korean]
 	return words[0], words[1]
 }
 
