@@ -143,7 +143,7 @@ func (s *source) readAs(r *row) {
 }
 
 // checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
-var checkExpression = regexp.MustCompile(`^(?:([1-9]\d*)?\.\.([1-9]\d*)?|([1-9]\d*) digits)$`)
+var checkExpression = regexp.MustCompile(`^(?:([1-9]\d{0,17})?\.\.([1-9]\d{0,17})?|([1-9]\d{0,17}) digits)$`)
 
 // readCheck reads the bounds of a value of a request, or all values.
 func (s *source) readCheck(r *row) {
@@ -155,15 +155,12 @@ func (s *source) readCheck(r *row) {
 		s.read(n, "check", "", reflect.ValueOf(&r.oneOf).Elem())
 		return
 	}
-	found, isRight := checkExpression.FindStringSubmatch(n.Value), true
-	for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
-		if found != nil && found[i+1] != "" {
-			var err error
-			*into, err = strconv.Atoi(found[i+1])
-			isRight = isRight && err == nil
+	if found := checkExpression.FindStringSubmatch(n.Value); found != nil {
+		for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
+			*into, _ = strconv.Atoi(found[i+1]) // "" is 0
 		}
 	}
-	if !isRight || r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
+	if r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
 		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
 	}
 }
