@@ -284,4 +284,3 @@ func (s *source) isPath(l level, key string) bool {
 
 // firstForm returns the name of the first form, or "".
 func (s *source) firstForm() string { return append(s.forms, "")[0] }
-
