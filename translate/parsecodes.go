@@ -11,7 +11,7 @@ import (
 const open = "open"
 
 // groups are the names of all groups of codes but that of a success.
-var groups = append(slices.Clip(allMeanings), open)
+var groups = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable, open}
 
 // codePairs are the codes of a form that stand for codes of the first form.
 type codePairs struct {

@@ -224,6 +224,11 @@ func (s *source) checkLaws(r *row) {
 			}
 			for _, p := range r.Values.list {
 				c := p.Values[to]
+				// A reply without an envelope is no success with a value that has no meaning.
+				if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), to) == "" {
+					s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, t.forms[to].name)
+					return
+				}
 				sample, fits := back.write(nil, valueIn([]byte(c.json)), false)
 				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
 					samples = append(samples, sample)
@@ -241,13 +246,6 @@ func (s *source) checkLaws(r *row) {
 			written, fits := t.mappings([]*row{r}, 0, from)[0].append(nil, valueIn(appendString(nil, word)), false)
 			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
 				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
-				return
-			}
-		}
-		for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
-			c := p.Values[from]
-			if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), from) == "" {
-				s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, form.name)
 				return
 			}
 		}
