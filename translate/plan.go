@@ -88,7 +88,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 			}
 		}
 		if len(r.NoValueWhile) > 0 {
-			f.state = slices.IndexFunc(rows, r.decides)
+			f.state = slices.IndexFunc(rows, hasMeaning(r.NoValueWhile...))
 		}
 		switch {
 		case from == to:
