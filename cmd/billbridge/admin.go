@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 )
 
 // defaultAdmin is the default of --admin.
@@ -129,7 +129,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 			}
 		}
 		if len(refused.Reasons) > 0 {
-			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
+			kinds := wave.JoinKinds(wave.KindsOf(refused.Reasons))
 			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" +
 				string(reasonLines(refused.Reasons))
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/server"
 
 	"github.com/alecthomas/kong"
@@ -102,18 +102,18 @@ func decodeForce(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // hints are the commands with which an operator sees or clears the reasons of a kind.
-var hints = map[rollout.ReasonKind]string{
-	rollout.Undrained:      "To list them: billbridge bills list --owner old --open",
-	rollout.WrongClock:     "If the clock is right: billbridge store clock --confirm",
-	rollout.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
+var hints = map[wave.ReasonKind]string{
+	wave.Undrained:      "To list them: billbridge bills list --owner old --open",
+	wave.WrongClock:     "If the clock is right: billbridge store clock --confirm",
+	wave.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
 }
 
 // reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of
 // a line.
-func reasonLines(reasons []rollout.BlockingReason) (text lines) {
+func reasonLines(reasons []wave.BlockingReason) (text lines) {
 	for i, reason := range reasons {
 		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text.String()), reason.Kind))
-		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
+		sameKind := func(r wave.BlockingReason) bool { return r.Kind == reason.Kind }
 		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)
 		}

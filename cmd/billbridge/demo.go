@@ -10,6 +10,7 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
@@ -101,7 +102,7 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 			continue
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.Key))}, Stage: p.Stage}
-		m.Author, m.Force = by, rollout.ReasonKinds
+		m.Author, m.Force = by, wave.ReasonKinds
 		if half := 50; p.Stage == rollout.StageCanary {
 			m.Percent = &half
 		}

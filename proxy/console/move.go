@@ -8,6 +8,7 @@ import (
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 )
 
 // A movePage is the data of the page move: what a change of the rollout would do, before it is confirmed.
@@ -77,12 +78,12 @@ func (c *Console) stages() []rollout.Stage {
 }
 
 // Kinds are the kinds of the reasons against the change. The visitor confirms each.
-func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Preview.Reasons) }
+func (p movePage) Kinds() []wave.ReasonKind { return wave.KindsOf(p.Preview.Reasons) }
 
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (answer, error) {
 	page.Changed = page.Preview.Old() != r.PostFormValue("from") || page.Preview.New() != r.PostFormValue("to")
-	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
+	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind wave.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
 	if page.Changed || page.NotYet {

@@ -17,6 +17,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -120,18 +121,18 @@ func TestReasonsHaveTexts(t *testing.T) {
 	all, err := readTexts()
 	must(t, err)
 	// The pages do not begin a rollout and assign no bill.
-	kinds := slices.DeleteFunc(slices.Clone(rollout.ReasonKinds), func(k rollout.ReasonKind) bool { return k == rollout.AtNew || k == rollout.NotAtBoth })
+	kinds := slices.DeleteFunc(slices.Clone(wave.ReasonKinds), func(k wave.ReasonKind) bool { return k == wave.AtNew || k == wave.NotAtBoth })
 	for _, kind := range kinds {
 		if all.Texts["reason.clear."+string(kind)] == nil {
 			t.Errorf("no text for reasons of kind %s", kind)
 		}
-		against := kind != rollout.FromStore && kind != rollout.Newer // a move
+		against := kind != wave.FromStore && kind != wave.Newer // a move
 		if against && all.Texts["reason.short."+string(kind)] == nil {
 			t.Errorf("no short text for reasons of kind %s", kind)
 		}
 	}
 	for key := range all.Texts {
-		if kind, ok := strings.CutPrefix(key, "reason.clear."); ok && !slices.Contains(kinds, rollout.ReasonKind(kind)) {
+		if kind, ok := strings.CutPrefix(key, "reason.clear."); ok && !slices.Contains(kinds, wave.ReasonKind(kind)) {
 			t.Errorf("a text for reasons of kind %s, which does not exist", kind)
 		}
 	}

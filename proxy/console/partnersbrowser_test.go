@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 
 	"github.com/chromedp/chromedp"
 )
@@ -64,7 +65,7 @@ partners:
 			router.Counts().Add(id, "bill.read", evidence.Comparison{Class: evidence.Differs, Bill: "B", Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprIssuer", Kind: evidence.InCode}}})
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(id)}, Stage: stages[i%len(stages)]}
-		if m.By, m.Force = "anna", rollout.ReasonKinds; m.Stage == rollout.StageCanary {
+		if m.By, m.Force = "anna", wave.ReasonKinds; m.Stage == rollout.StageCanary {
 			m.Percent = new([]int{10, 25, 50}[i%3])
 		}
 		if m.Stage != rollout.StageOld {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -56,7 +57,7 @@ func (o *Operator) entry(c store.Change) Change {
 		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
 	}
 	if c.Forced && c.Action == store.Assigned { // its only kind of reason
-		e.Overridden = []rollout.ReasonKind{rollout.NotAtBoth}
+		e.Overridden = []wave.ReasonKind{wave.NotAtBoth}
 	}
 	e.about(o, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
 	e.FromPercent = percentOf(rollout.At(c.From, c.FromPercent))

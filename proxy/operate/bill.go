@@ -10,6 +10,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -182,11 +183,11 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	var reasons []rollout.BlockingReason
+	var reasons []wave.BlockingReason
 	for _, at := range b.Backends {
 		if at.Result != rollout.ResultTexts[rollout.Present] {
 			note := evidence.Say("not_at_both", at.Upstream, at.Result)
-			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Text: note})
+			reasons = append(reasons, wave.BlockingReason{Kind: wave.NotAtBoth, Text: note})
 		}
 	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill

@@ -106,7 +106,7 @@ var errUnlisted = errors.New(
 
 // listBills reads the ledger.
 func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.Bill, int, error) {
-	end, err := o.Rollout.BeginScan(ctx)
+	end, err := o.beginScan(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -363,13 +364,13 @@ func (o *Operator) DecideCallback(ctx context.Context, choice Choice) (Progress,
 // inOrder refuses to deliver a callback again if there is a newer one of its bill, unless force says so.
 func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) error {
 	newer, err := o.Store.Newer(ctx, c)
-	var reasons []rollout.BlockingReason
+	var reasons []wave.BlockingReason
 	if newer != "" {
 		note := evidence.Say("newer_waiting")
 		if newer == store.Delivered {
 			note = evidence.Say("newer_delivered")
 		}
-		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Text: note})
+		reasons = append(reasons, wave.BlockingReason{Kind: wave.Newer, Text: note})
 	}
 	return cmp.Or(err, new(Change).override(reasons, force))
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -24,11 +24,11 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	if s.Preview {
 		return o.previewStop(ctx, c)
 	}
-	within := rollout.PreconditionsWithin
+	within := preconditionsWithin
 	if len(s.Force) > 0 && !s.Force.bare() { // the reasons do not matter
 		within /= 6
 	}
-	reasons, err := o.Rollout.AgainstStop(ctx, within)
+	reasons, err := o.againstStop(ctx, within)
 	if err != nil { // the kill switch must work without the store, too
 		o.Logger.Error(
 			"the calls that the old backend cannot carry could not be looked up before the stop",
@@ -36,7 +36,7 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 		)
 	}
 	if err := c.override(reasons, s.Force); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/6)
+		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
 		defer cancel()
 		if decided, unread := o.Store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
 			return o.alreadyStopped(ctx, decided.Stopped) // it is on already: the reasons do not matter
@@ -64,10 +64,22 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	return o.changed(ctx, c)
 }
 
+// againstStop returns the reasons against a stop, with an error those that are known. It does not wait for counts to be
+// stored.
+func (o *Operator) againstStop(ctx context.Context, within time.Duration) ([]wave.BlockingReason, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.facts(ctx, decided, "", within, wave.Needs{Marked: true}).AgainstStop()
+}
+
 // previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop
 // itself, it needs no store.
 func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
-	const within = rollout.PreconditionsWithin / 2
+	const within = preconditionsWithin / 2
 	read, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := o.Store.Rollout(read)
@@ -79,7 +91,7 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 		c.By, c.At, c.Already = first.By, first.At, true
 		return c, nil
 	}
-	reasons, unread := o.Rollout.AgainstStop(ctx, within)
+	reasons, unread := o.againstStop(ctx, within)
 	c.Reasons = list(reasons)
 	switch {
 	case err != nil:
@@ -123,7 +135,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if err == nil && decided.Stopped.At.IsZero() && o.Rollout.Stopping() == nil {
 		err = errNotStopped
 	}
-	c.Reasons = []rollout.BlockingReason{}
+	c.Reasons = []wave.BlockingReason{}
 	return c, err
 }
 
@@ -179,7 +191,8 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 			decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By,
 		)
 	}
-	return o.commit(ctx, c, o.Rollout.AgainstBegin(ctx), d.Force, store.Change{})
+	bills, err := o.openBills(ctx, store.AllPartners)
+	return o.commit(ctx, c, wave.AgainstBegin(o.Rollout.Settings(), bills, err), d.Force, store.Change{})
 }
 
 // A Reset removes the counts of a partner, or of All, after the cause of a FAIL was fixed.
@@ -204,7 +217,8 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o, id, All)
-	return o.commit(ctx, c, o.Rollout.AgainstReset(ctx, id), r.Force, store.Change{Partner: id})
+	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, wave.Needs{Counted: true})
+	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{Partner: id})
 }
 
 // A Clock compares the machine's clock, or PostgreSQL's, with the store's.

@@ -5,10 +5,19 @@ import (
 	"net/http"
 	"reflect"
 	"time"
+
+	"billbridge/proxy/store"
 )
 
 // NewReport makes a report.
 var NewReport = newReport
+
+// BeginScan waits for other scans, and OpenBills is one.
+func (o *Operator) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
+
+func (o *Operator) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
+	return o.openBills(ctx, in)
+}
 
 // DecodeLike returns what the door decodes of a request, as a value of the type of like.
 func DecodeLike(r *http.Request, like any) (any, error) {

@@ -12,6 +12,7 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 )
 
 // Somebody else changes the stage while a decision looks for reasons against it: it is decided again, from where the partner is
@@ -83,6 +84,6 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 
 func forcedMove(percent *int) operate.Move {
 	m := operate.Move{Stage: rollout.StageCanary, Percent: percent}
-	m.Force = operate.Force{rollout.Unproven}
+	m.Force = operate.Force{wave.Unproven}
 	return m
 }

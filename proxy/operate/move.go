@@ -12,25 +12,26 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
 // Force names the kinds of the reasons that a change overrides. The word true names none, and is refused.
-type Force []rollout.ReasonKind
+type Force []wave.ReasonKind
 
 // UnmarshalText reads kinds, separated by commas.
 func (f *Force) UnmarshalText(text []byte) error {
 	*f = nil
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); name != "false" {
-			*f = append(*f, rollout.ReasonKind(name))
+			*f = append(*f, wave.ReasonKind(name))
 		}
 	}
 	return nil
 }
 
 // MarshalText is the inverse of UnmarshalText.
-func (f Force) MarshalText() ([]byte, error) { return []byte(rollout.JoinKinds(f)), nil }
+func (f Force) MarshalText() ([]byte, error) { return []byte(wave.JoinKinds(f)), nil }
 
 // bare is Force without the names of reasons: the operator would also override reasons that nobody has read.
 func (f Force) bare() bool { return slices.Equal(f, Force{"true"}) }
@@ -56,9 +57,9 @@ func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Chang
 		}
 	}
 	for _, kind := range d.Force {
-		if !d.Force.bare() && !slices.Contains(rollout.ReasonKinds, kind) {
+		if !d.Force.bare() && !slices.Contains(wave.ReasonKinds, kind) {
 			return c, badRequest("force must name reasons: some of %s, separated by commas, but has %q",
-				rollout.JoinKinds(rollout.ReasonKinds), string(kind))
+				wave.JoinKinds(wave.ReasonKinds), string(kind))
 		}
 	}
 	return c, o.needStore()
@@ -79,14 +80,14 @@ type Change struct {
 	ToPercent   *int   `json:"to_percent,omitempty"`
 	Forced      bool   `json:"forced,omitempty"`
 	// the kinds of the reasons that were overridden, if Forced
-	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
+	Overridden []wave.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
-	Subject string                   `json:"subject,omitempty"`
-	Preview bool                     `json:"preview,omitempty"` // nothing was changed: this is what would change
-	Reasons []rollout.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
+	Subject string                `json:"subject,omitempty"`
+	Preview bool                  `json:"preview,omitempty"` // nothing was changed: this is what would change
+	Reasons []wave.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
 	// why a stop could not be stored: it is in effect on this gateway alone
 	Unstored string `json:"unstored,omitempty"`
 	// that the step of a wave relied on, or why the wave came into its state
@@ -118,9 +119,9 @@ func InWords(stage string, percent *int) string {
 
 // override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
 // kinds.
-func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
-	kinds := rollout.KindsOf(reasons)
-	unnamed := slices.ContainsFunc(kinds, func(kind rollout.ReasonKind) bool { return !slices.Contains(force, kind) })
+func (c *Change) override(reasons []wave.BlockingReason, force Force) error {
+	kinds := wave.KindsOf(reasons)
+	unnamed := slices.ContainsFunc(kinds, func(kind wave.ReasonKind) bool { return !slices.Contains(force, kind) })
 	switch {
 	case force.bare() && len(reasons) == 0:
 		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
@@ -135,7 +136,7 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 // store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
 // work then, too.
 func (o *Operator) commit(
-	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, of store.Change,
+	ctx context.Context, c Change, reasons []wave.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
@@ -152,7 +153,7 @@ func (o *Operator) commit(
 func (c Change) inStore(of store.Change) store.Change {
 	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
 	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
-		of.Overridden = rollout.JoinKinds(c.Overridden)
+		of.Overridden = wave.JoinKinds(c.Overridden)
 	}
 	return of
 }
@@ -167,7 +168,7 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
+		what = append(what, "overridden", wave.JoinKinds(c.Overridden))
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -255,7 +256,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	}
 	stages := o.stages(decided)
 	at, has := stageOf(stages, partner)
-	move := rollout.Move{Partner: partner, From: at.position(), To: own}
+	move := wave.Move{Partner: partner, From: at.position(), To: own}
 	switch {
 	case m.Do == Next:
 		to, more := move.From.Next(bills)
@@ -282,10 +283,9 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 
 // move makes a move that was checked, or shows it. own is the stage that the partner has of its own afterwards.
 func (o *Operator) move(
-	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move, own rollout.Position,
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m wave.Move, own rollout.Position,
 ) (Change, error) {
-	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
-	reasons := facts.Against(m)
+	reasons := o.against(ctx, decided, m)
 	c.about(o, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)

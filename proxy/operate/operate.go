@@ -28,6 +28,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,9 +56,10 @@ type Options struct {
 // An Operator does what operators decide. It is safe for concurrent use.
 type Operator struct {
 	Options
-	reading   atomic.Pointer[Reading] // the last one
-	comparing sync.Mutex              // held by CompareBills
-	read      *prometheus.CounterVec  // by the gateway itself
+	reading atomic.Pointer[Reading] // the last one
+	reader
+	comparing sync.Mutex             // held by CompareBills
+	read      *prometheus.CounterVec // by the gateway itself
 }
 
 // New returns an operator.
@@ -71,7 +73,7 @@ func New(o Options) *Operator {
 	if o.Opened == nil {
 		o.Opened = func(string) bool { return false }
 	}
-	made := &Operator{Options: o}
+	made := &Operator{Options: o, reader: newReader(o.Store, o.Rollout)}
 	made.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_bill_reads_total",
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
@@ -105,9 +107,9 @@ func (r Refusal) Status() int {
 
 // An Error refuses what an operator wants. Nothing was changed.
 type Error struct {
-	Refusal Refusal                  `json:"-"`
-	Text    string                   `json:"error"`
-	Reasons []rollout.BlockingReason `json:"reasons,omitempty"` // that Force must name
+	Refusal Refusal               `json:"-"`
+	Text    string                `json:"error"`
+	Reasons []wave.BlockingReason `json:"reasons,omitempty"` // that Force must name
 }
 
 // Error returns the text, and the reasons in a line each.
@@ -115,12 +117,12 @@ func (e *Error) Error() string {
 	if len(e.Reasons) == 0 {
 		return e.Text
 	}
-	kinds := rollout.JoinKinds(rollout.KindsOf(e.Reasons))
+	kinds := wave.JoinKinds(wave.KindsOf(e.Reasons))
 	return e.Text + " To change it anyway, give force=" + kinds + ". Reasons:" + Lines(e.Reasons)
 }
 
 // Lines returns the texts of reasons with their kinds, each at the beginning of a line.
-func Lines(reasons []rollout.BlockingReason) (lines string) {
+func Lines(reasons []wave.BlockingReason) (lines string) {
 	for _, reason := range reasons {
 		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
 	}
@@ -141,14 +143,14 @@ func conflict(format string, args ...any) error {
 
 // Explain returns an error of a reload with the reasons against it.
 func Explain(err error) error {
-	var b *rollout.Blocked
+	var b *wave.Blocked
 	if !errors.As(err, &b) {
 		return err
 	}
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
 		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
 		b.To, b.From,
-		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(b.Reasons))
+		wave.JoinKinds(wave.KindsOf(b.Reasons)), Lines(b.Reasons))
 }
 
 // storeTimeout is how long a call of an operator waits for the store.

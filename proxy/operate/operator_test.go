@@ -22,13 +22,14 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
 var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
 // allReasons are the kinds of all reasons, as force has them.
-var allReasons = rollout.JoinKinds(rollout.ReasonKinds)
+var allReasons = wave.JoinKinds(wave.ReasonKinds)
 
 // hash is the ID of the partner with a key.
 func hash(key string) string { return string(partner.Of(key)) }

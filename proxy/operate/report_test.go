@@ -13,6 +13,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -66,9 +67,9 @@ func TestReports(t *testing.T) {
 	whole.Decisions = []operate.Change{
 		{Revision: 1, Action: "begin", By: "anna", At: since},
 		{Revision: 2, Action: "stage", By: "anna\t|\n# kim", At: since, Partner: "default", To: "shadow"},
-		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []rollout.ReasonKind{rollout.Unproven, rollout.Unsettled}},
+		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []wave.ReasonKind{wave.Unproven, wave.Unsettled}},
 		{Revision: 4, Action: "stage", By: "anna", At: since, Partner: other.Short(), From: "new"},
-		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []rollout.ReasonKind{rollout.NotAtBoth}},
+		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []wave.ReasonKind{wave.NotAtBoth}},
 	}
 	fewer := limits
 	fewer.Comparisons, fewer.Bills = 500, 50

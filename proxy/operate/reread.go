@@ -46,7 +46,7 @@ func (o *Operator) RunReads(ctx context.Context) {
 func (o *Operator) recordInterrupted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
-	end, err := o.Rollout.BeginScan(ctx)
+	end, err := o.beginScan(ctx)
 	if err != nil {
 		return err
 	}

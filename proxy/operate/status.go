@@ -206,7 +206,7 @@ func (o *Operator) partnerStatuses(
 		}
 		count, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
-		bills, err = o.Rollout.OpenBills(count, in)
+		bills, err = o.openBills(count, in)
 		switch {
 		case err != nil && ctx.Err() == nil && count.Err() != nil: // it takes longer than an operator waits
 			uncounted = evidence.Say("too_large", storeTimeout/2)
@@ -214,15 +214,13 @@ func (o *Operator) partnerStatuses(
 			return nil, uncounted, err
 		}
 	}
-	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
-	return o.statuses(o.stages(decided), facts, only, in, seen, bills), uncounted, nil
+	return o.statuses(o.stages(decided), only, in, seen, bills), uncounted, nil
 }
 
 // statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing
 // is known of it, or for "" those in a range, sorted.
 func (o *Operator) statuses(
-	stages map[partner.ID]StageSetting, facts *rollout.Facts, only partner.ID, in store.Range,
-	seen []store.SeenPartner, bills []store.Bills,
+	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
 ) []PartnerStatus {
 	all, settings := map[partner.ID]*PartnerStatus{}, o.Rollout.Settings()
 	of := func(id partner.ID) *PartnerStatus {

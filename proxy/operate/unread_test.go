@@ -12,6 +12,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,7 +81,7 @@ func TestCountsOfOnePartnerThatCannotBeRead(t *testing.T) {
 	list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
 	equal(t, list.Number, 2)
 	for _, row := range list.Partners {
-		kinds := rollout.JoinKinds(row.Step.Kinds())
+		kinds := wave.JoinKinds(row.Step.Kinds())
 		if row.Partner == filled("<good:12>") {
 			equal(t, kinds+string(row.Step.Ruling), "PASS")
 		} else {

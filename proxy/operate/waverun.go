@@ -105,7 +105,7 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 		Stage: store.Stage{
 			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: wave.ByWave(v.Name), At: now,
 		},
-		Evidence: cut(evidence.Say("list", v.Facts.Evidence(r.Partner)).String()),
+		Evidence: cut(evidence.Say("list", v.Facts.Verdicts[r.Partner]).String()),
 	}
 	switch {
 	case v.State == store.WaveBack && r.From == "":

@@ -13,7 +13,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
@@ -207,7 +206,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	if err != nil {
 		return nil, err
 	}
-	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
+	infos, facts := []WaveInfo{}, o.facts(ctx, decided, "", 0, wave.Needs{})
 	for _, w := range all {
 		info, err := o.waveSummary(ctx, w, facts)
 		if err != nil {
@@ -219,7 +218,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 }
 
 // waveSummary returns a wave without its partners, also one whose plan cannot be read: it can be stopped.
-func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *rollout.Facts) (info WaveInfo, err error) {
+func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *wave.Facts) (info WaveInfo, err error) {
 	partners, err := o.Store.WavePartners(ctx, w.Name)
 	if err != nil {
 		return info, err
@@ -242,7 +241,7 @@ func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit in
 		if err != nil {
 			return info, err
 		}
-		return o.waveSummary(ctx, w, o.Rollout.Facts(ctx, decided, "", 0))
+		return o.waveSummary(ctx, w, o.facts(ctx, decided, "", 0, wave.Needs{}))
 	}
 	view, err := o.lookAt(ctx, w, after, limit)
 	return o.waveInfo(view, after, limit), err

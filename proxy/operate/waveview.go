@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
@@ -34,15 +33,18 @@ func (o *Operator) waveView(
 	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 ) (v wave.View, err error) {
 	now := o.Now()
-	facts := wave.Facts{Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened}
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return v, err
 	}
-	facts.Facts = o.Rollout.Facts(ctx, decided, "", storeTimeout/2)
+	facts := o.facts(ctx, decided, "", storeTimeout/2, wave.Needs{Seen: true, Marked: true})
+	facts.Now, facts.Clock = now, o.Store.Clock(now)
+	for i, upstream := range facts.Settings.Backends {
+		facts.Open[i] = o.Opened(upstream)
+	}
 	page := partners
 	if after > 0 || limit < len(partners) {
-		rows := wave.Positions(plan, w, partners, facts.Facts).Rows
+		rows := wave.Positions(plan, w, partners, facts).Rows
 		slices.SortStableFunc(rows, byUrgency)
 		for i, r := range rows {
 			partners[i] = r.WavePartner
@@ -56,9 +58,15 @@ func (o *Operator) waveView(
 			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
 	}
-	facts.Counted = sync.OnceValues(func() ([]evidence.Count, error) {
-		return o.Rollout.Counts().Of(ctx, of...)
-	})
+	counted, err := o.Rollout.Counts().Of(ctx, of...)
+	facts.Count(counted, err, o.Rollout.Counts().Limits())
+	var moves []wave.Move
+	for _, r := range wave.Positions(plan, w, page, facts).Rows {
+		if !r.Done && r.Waits.Kind == "" {
+			moves = append(moves, wave.Move{Partner: r.Partner, To: r.Next})
+		}
+	}
+	o.undrained(ctx, facts, moves...)
 	return wave.Look(plan, w, partners, facts), nil
 }
 

@@ -32,10 +32,8 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,16 +61,13 @@ type Router struct {
 	counts  *evidence.Stored
 	shadow  *evidence.Shadow
 	current atomic.Pointer[Settings]
-	refused *config.Config                     // that of the start, if its default stage did not take effect; set by New alone
-	why     *Blocked                           // why it did not
+	kept    *keptDefault                       // at the start; nil if that of its config took effect
 	failed  atomic.Pointer[[]evidence.Verdict] // those that are FAIL, as in the metrics; nil before
 	unread  atomic.Pointer[string]             // what the log said last of counts that cannot be read; nil before
 	unclear atomic.Int64                       // writes whose outcome an operator must look at, as in the metrics
 	settled sync.Map                           // partners whose settling period is over: partner.ID
 	turns   sync.Mutex                         // of the next
 	turn    time.Time                          // when the next bill is read back
-
-	scanning chan struct{} // holds one
 }
 
 // Settings are those of one config. They must not be changed.
@@ -113,7 +108,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	}
 	r := &Router{
 		follower: follower{store: o.Store, log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer)},
-		counts:   evidence.NewStored(o.Store, o.Now), scanning: make(chan struct{}, 1),
+		counts:   evidence.NewStored(o.Store, o.Now),
 	}
 	if o.Store != nil { // else there is no ledger
 		r.metrics.unknown.WithLabelValues("unknown")
@@ -129,9 +124,6 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if err == nil {
 		err = r.Follow(ctx)
 	}
-	if err == nil {
-		err = r.start(ctx, c)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
@@ -144,58 +136,26 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	return r, nil
 }
 
-// start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of
-// the config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
-func (r *Router) start(ctx context.Context, c *config.Config) error {
-	err := r.Check(ctx, c)
-	if blocked, ok := errors.AsType[*Blocked](err); ok {
-		r.refused, r.why = c, blocked
-		r.Use(c)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return r.Accept(ctx, c)
+// KeepDefault keeps the default stage of before, because that of a config must not take effect: a gateway that does not
+// start serves no partner. It is called once, before the first Route.
+func (r *Router) KeepDefault(c *config.Config, stage string, why error) {
+	r.kept = &keptDefault{c, stage, why}
+	r.Use(c)
 }
 
-// Check returns why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without
-// a stage of their own, and needs the same preconditions as that move by an operator. If there are reasons against
-// it, the error is a [*Blocked].
-func (r *Router) Check(ctx context.Context, c *config.Config) error {
-	if r.store == nil || c.Rollout == nil {
-		return nil
-	}
-	decided, err := r.store.Rollout(ctx)
-	if err != nil {
-		return fmt.Errorf("rollout.default cannot be checked: %w", err)
-	}
-	b := &Blocked{From: decided.ConfigDefault, To: c.Rollout.Default}
-	set := slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == "" })
-	if b.From == "" || b.From == b.To || set {
-		return nil
-	}
-	m := Move{From: Position{Stage: Stage(b.From)}, To: Position{Stage: Stage(b.To)}}
-	if b.Reasons = r.Facts(ctx, decided, "", PreconditionsWithin/2).Against(m); len(b.Reasons) == 0 {
-		return nil
-	}
-	return b
-}
-
-// Accept records the default stage of a config that takes effect, for the next Check.
-func (r *Router) Accept(ctx context.Context, c *config.Config) error {
-	if r.store == nil || c.Rollout == nil {
-		return nil
-	}
-	return r.store.SetConfigDefault(ctx, c.Rollout.Default, r.now())
+// A keptDefault is the default stage that a config has not changed.
+type keptDefault struct {
+	config *config.Config
+	stage  string
+	why    error
 }
 
 // Use replaces the config.
 func (r *Router) Use(c *config.Config) {
 	section := c.Rollout
-	if r.refused == c { // its default stage does not take effect
+	if r.kept != nil && r.kept.config == c {
 		own := *c.Rollout
-		own.Default, section = r.why.From, &own
+		own.Default, section = r.kept.stage, &own
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
@@ -217,10 +177,10 @@ func (r *Router) Settings() *Settings { return r.current.Load() }
 // Refused returns why the default stage of the config did not take effect at the start, so that the one before it
 // stays, or nil.
 func (r *Router) Refused() error {
-	if r.why == nil {
+	if r.kept == nil {
 		return nil
 	}
-	return r.why
+	return r.kept.why
 }
 
 // Counts returns the evidence of all replicas.
@@ -331,6 +291,9 @@ func (r *Router) Close(ctx context.Context) error {
 	return r.counts.Close(ctx)
 }
 
+// Recent is how long a call counts that a backend cannot carry. Many partners bill once a month.
+const Recent = 35 * 24 * time.Hour
+
 // sweep removes old rows. While the machine's clock differs too much from the store's it removes nothing.
 func (r *Router) sweep(ctx context.Context) error {
 	if r.store == nil {
@@ -344,6 +307,6 @@ func (r *Router) sweep(ctx context.Context) error {
 	if _, err := r.store.SweepBills(ctx, clock.StoreTime, r.now(), keep); err != nil {
 		return err
 	}
-	_, err := r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-recent))
+	_, err := r.store.SweepCounts(ctx, r.counts.Table(), clock.StoreTime.Add(-Recent))
 	return err
 }

@@ -37,8 +37,8 @@ func StagesWith(bills config.Bills) []Stage {
 	return slices.DeleteFunc(slices.Clone(Stages), func(s Stage) bool { return s == StageShadow })
 }
 
-// later reports whether a stage comes after another.
-func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
+// Later reports whether a stage comes after another.
+func (s Stage) Later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
 
 // A Position is the stage of a partner, with its percentage.
 type Position struct {
@@ -52,7 +52,7 @@ func At(stage string, percent int) Position { return Position{Stage: Stage(stage
 
 // Before reports whether p comes before q on the way of a partner.
 func (p Position) Before(q Position) bool {
-	return q.Stage.later(p.Stage) || p.Stage == q.Stage && p.Percent < q.Percent
+	return q.Stage.Later(p.Stage) || p.Stage == q.Stage && p.Percent < q.Percent
 }
 
 // String returns the stage and, of canary, its percentage.
@@ -63,8 +63,8 @@ func (p Position) String() string {
 	return string(p.Stage)
 }
 
-// percentage returns how much of what a partner creates goes to the new backend.
-func (p Position) percentage() int {
+// AtNew returns how much of what a partner creates goes to the new backend.
+func (p Position) AtNew() int {
 	switch p.Stage {
 	case StageCanary:
 		return p.Percent
@@ -88,7 +88,7 @@ func (p Position) Next(bills config.Bills) (to Position, ok bool) {
 		}
 	}
 	stages := StagesWith(bills)
-	at := slices.IndexFunc(stages, func(s Stage) bool { return s.later(p.Stage) })
+	at := slices.IndexFunc(stages, func(s Stage) bool { return s.Later(p.Stage) })
 	if at < 0 {
 		return p, false
 	}

@@ -52,8 +52,8 @@ func TestStages(t *testing.T) {
 	t.Parallel()
 	for i, s := range Stages {
 		for j, other := range Stages {
-			if s.later(other) != (i > j) {
-				t.Errorf("%s after %s: %v", s, other, s.later(other))
+			if s.Later(other) != (i > j) {
+				t.Errorf("%s after %s: %v", s, other, s.Later(other))
 			}
 		}
 	}

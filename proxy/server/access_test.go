@@ -13,7 +13,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
 	"billbridge/translate"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,7 +150,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 		{"of-anna", "/rollout/stop?by=anna&by=ben", 400, "the audit log has the name of the token"},
 		{"of-anna", "/rollout/stop?by=", 400, "the audit log has the name of the token"},
 		{"nameless", "/rollout/stop", 400, "by must be your name"},
-		{"of-anna", "/rollout/stop?force=" + rollout.JoinKinds(rollout.ReasonKinds), 200, `"by":"anna"`},
+		{"of-anna", "/rollout/stop?force=" + wave.JoinKinds(wave.ReasonKinds), 200, `"by":"anna"`},
 		{"of-ben", "/rollout/resume", 200, `"by":"b.lee@hana"`},
 		{"of-anna", "/rollout/stop?by=anna&by=anna", 400, "by is given more than once"},
 		{"of-anna", "/rollout/stop?by=anna", 200, `"by":"anna"`},

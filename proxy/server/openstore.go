@@ -90,8 +90,11 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 
 func (s *Server) openRollout(ctx context.Context, c *config.Config) (err error) {
 	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
+	if err == nil {
+		err = operate.StartDefault(ctx, s.store, s.rollout, c)
+	}
 	if err != nil {
-		return operate.Explain(err)
+		return err
 	}
 	if refused := s.rollout.Refused(); refused != nil {
 		s.log.Error("the default stage of the config does not take effect, the one before it stays",

@@ -38,8 +38,8 @@ func (s *Server) reload(by string) (err error) {
 	if err == nil {
 		err = s.checkTokens(c)
 	}
-	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
-		err = s.rollout.Check(ctx, c)
+	if err == nil && s.rollout != nil { // before recordUpstreams: CheckDefault writes nothing
+		err = s.operator.CheckDefault(ctx, c)
 	}
 	if err == nil {
 		err = s.checkKeys(ctx, c)
@@ -50,7 +50,7 @@ func (s *Server) reload(by string) (err error) {
 	if err == nil && s.rollout != nil {
 		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
 		if err = s.rollout.Follow(ctx); err == nil {
-			err = s.rollout.Accept(ctx, c)
+			err = s.operator.AcceptDefault(ctx, c)
 		}
 	}
 	s.operator.NoteReading(err)

@@ -12,15 +12,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Facts are what the steps of a wave depend on, at one moment.
-type Facts struct {
-	*rollout.Facts
-	Now   time.Time
-	Clock bool                // it can be trusted
-	Open  func(string) bool   // whether the breaker of an upstream is open
-	Of    map[partner.ID]bool // whose evidence is looked at; nil for all
-}
-
 // A View is a wave with what each of its partners waits for.
 type View struct {
 	store.Wave
@@ -32,7 +23,7 @@ type View struct {
 	Pause evidence.Note // why the wave must pause; zero if it need not
 
 	Revision int64 // of the rollout by which the view was made
-	Facts    Facts
+	Facts    *Facts
 }
 
 // A Row is a partner of a wave.
@@ -44,15 +35,15 @@ type Row struct {
 	Changed store.Stage      // that it has of its own; zero if it has none
 	// why only a person lets it go on; zero if the wave moves it
 	Waits  evidence.Note
-	Ruling evidence.Ruling          // of the verdicts that the next step needs; "" if it needs none
-	Failed []evidence.Verdict       // that are FAIL
-	Unread error                    // why there may be more: no step forward is made
-	Stays  time.Time                // until when it stays in its stage
-	Blocks []rollout.BlockingReason // against the next step; none of a partner that waits for a person
+	Ruling evidence.Ruling    // of the verdicts that the next step needs; "" if it needs none
+	Failed []evidence.Verdict // that are FAIL
+	Unread error              // why there may be more: no step forward is made
+	Stays  time.Time          // until when it stays in its stage
+	Blocks []BlockingReason   // against the next step; none of a partner that waits for a person
 }
 
 // Positions returns where the partners of a wave are, without what depends on evidence.
-func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rollout.Facts) View {
+func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *Facts) View {
 	v := View{Wave: w, Plan: plan, Rows: make([]Row, len(partners))}
 	at, own := facts.Settings.Positions(facts.Decided), map[partner.ID]store.Stage{}
 	for _, s := range facts.Decided.Stages {
@@ -71,8 +62,8 @@ func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rol
 }
 
 // Look returns what the partners of a wave wait for. What cannot be read of one holds up that one.
-func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) View {
-	v := Positions(plan, w, partners, facts.Facts)
+func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts *Facts) View {
+	v := Positions(plan, w, partners, facts)
 	v.Revision, v.Facts = facts.Decided.Revision, facts
 	for i := range v.Rows {
 		row := &v.Rows[i]
@@ -89,7 +80,7 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) Vi
 		if looks {
 			row.Blocks = facts.Against(v.move(*row, row.Next))
 			if row.Unread != nil && len(row.Blocks) == 0 { // as before shadow, which needs no verdict
-				row.Blocks = []rollout.BlockingReason{{Kind: rollout.Unchecked, Text: evidence.Say("unchecked", row.Unread)}}
+				row.Blocks = []BlockingReason{{Kind: Unchecked, Text: evidence.Say("unchecked", row.Unread)}}
 			}
 			row.Ruling = facts.Ruling(v.move(*row, row.Next), row.Blocks)
 		}
@@ -124,15 +115,15 @@ func (r Row) waits(wave string) evidence.Note {
 }
 
 // move is a move of a partner of the wave.
-func (v *View) move(r Row, to rollout.Position) rollout.Move {
-	return rollout.Move{Partner: r.Partner, From: r.At, To: to}
+func (v *View) move(r Row, to rollout.Position) Move {
+	return Move{Partner: r.Partner, From: r.At, To: to}
 }
 
 // hold sets why no step forward is made now.
 func (v *View) hold() {
 	pace := v.Stepped.Add(v.Plan.Each.gap())
 	switch {
-	case !v.Facts.Clock:
+	case v.Facts.Clock.Stepped():
 		v.Hold = evidence.Say("wave_clock")
 	case pace.After(v.Facts.Now):
 		v.Hold, v.Until = evidence.Say("wave_pace", v.Plan.Each.String()), pace
@@ -141,11 +132,11 @@ func (v *View) hold() {
 
 // pause sets why the wave must pause until a person resumes it.
 func (v *View) pause() {
-	d, s, money := v.Facts.Decided, v.Facts.Settings, v.Facts.Money()
+	d, s, money := v.Facts.Decided, v.Facts.Settings, v.Facts.money("")
 	failed := slices.IndexFunc(v.Rows, func(r Row) bool {
 		return r.Held != "" && r.Moved.After(v.Since) || len(r.Failed) > 0 && v.behind(r).Before(r.At)
 	})
-	open := slices.IndexFunc(s.Backends[:], v.Facts.Open)
+	open := slices.Index(v.Facts.Open[:], true)
 	switch {
 	case !d.Stopped.At.IsZero():
 		v.Pause = evidence.Say("wave_stopped", d.Stopped.By)

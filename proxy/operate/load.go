@@ -1,0 +1,153 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/store"
+)
+
+// A reader reads what decisions depend on.
+type reader struct {
+	store    *store.Store
+	rollout  *rollout.Router
+	scanning chan struct{} // holds one
+}
+
+func newReader(s *store.Store, r *rollout.Router) reader {
+	return reader{s, r, make(chan struct{}, 1)}
+}
+
+// beginScan waits until no other scan is running: a read of a large part of the ledger. Several at a time would leave
+// SQLite no reader for the calls of partners. The caller must call end after its own.
+func (r reader) beginScan(ctx context.Context) (end func(), err error) {
+	select {
+	case r.scanning <- struct{}{}:
+		return func() { <-r.scanning }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// openBills counts the bills of the partners of a range.
+func (r reader) openBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
+	end, err := r.beginScan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return r.store.OpenBillsIn(ctx, in, r.store.Clock(r.rollout.Now()).StoreTime) // a wrong clock ends no bill
+}
+
+// facts reads what is needed of one partner, or of all for "". Each read may take as long as within.
+func (r reader) facts(
+	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration, needs wave.Needs,
+) *wave.Facts {
+	now, counts := r.rollout.Now(), r.rollout.Counts()
+	f := &wave.Facts{Settings: r.rollout.Settings(), Decided: decided, Now: now}
+	if r.store != nil {
+		f.Clock = r.store.Clock(now)
+	}
+	read := func(needed bool, do func(context.Context)) {
+		if needed {
+			ctx, cancel := context.WithTimeout(ctx, within)
+			defer cancel()
+			do(ctx)
+		}
+	}
+	read(needs.Seen, func(ctx context.Context) {
+		f.Seen = wave.As(r.store.SeenPartners(ctx, store.AllPartners.Of(only)))
+	})
+	read(needs.Counted, func(ctx context.Context) {
+		counted, err := counts.Of(ctx, only)
+		f.Count(counted, err, counts.Limits())
+	})
+	read(needs.Marked, func(ctx context.Context) { f.Marked = wave.As(counts.Marked(ctx)) })
+	return f
+}
+
+// preconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
+const preconditionsWithin = 3 * time.Second
+
+// undrained reads the bills for the moves to drained: for all of them together as long as for one, as there can be
+// millions.
+func (r reader) undrained(ctx context.Context, f *wave.Facts, moves ...wave.Move) {
+	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
+	defer cancel()
+	f.Bills = map[partner.ID]wave.Known[[]store.Bills]{}
+	for _, m := range moves {
+		if m.To.Stage == rollout.StageDrained {
+			f.Bills[m.Partner] = wave.As(r.openBills(ctx, store.AllPartners.Of(m.Partner)))
+		}
+	}
+}
+
+// against returns the facts of a move, and the reasons against it.
+func (r reader) against(ctx context.Context, decided store.Rollout, m wave.Move) []wave.BlockingReason {
+	f := r.facts(ctx, decided, m.Partner, preconditionsWithin/2, m.Needs())
+	r.undrained(ctx, f, m)
+	return f.Against(m)
+}
+
+// checkDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
+// moves all partners without a stage of their own, and needs the same preconditions as that move by an operator. If
+// there are reasons against it, the error is a [*wave.Blocked].
+func (r reader) checkDefault(ctx context.Context, c *config.Config) error {
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return fmt.Errorf("rollout.default cannot be checked: %w", err)
+	}
+	b := &wave.Blocked{From: decided.ConfigDefault, To: c.Rollout.Default}
+	set := slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == "" })
+	if b.From == "" || b.From == b.To || set {
+		return nil
+	}
+	move := wave.Move{From: rollout.At(b.From, 0), To: rollout.At(b.To, 0)}
+	if b.Reasons = r.against(ctx, decided, move); len(b.Reasons) == 0 {
+		return nil
+	}
+	return b
+}
+
+// StartDefault checks the default stage of the config at the start. If there are reasons against it, the one of the
+// config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
+func StartDefault(ctx context.Context, s *store.Store, r *rollout.Router, c *config.Config) error {
+	if s == nil {
+		return nil
+	}
+	err := newReader(s, r).checkDefault(ctx, c)
+	if blocked, ok := errors.AsType[*wave.Blocked](err); ok {
+		r.KeepDefault(c, blocked.From, blocked)
+		return nil
+	}
+	if err == nil {
+		err = s.SetConfigDefault(ctx, c.Rollout.Default, r.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("rollout: %w", err)
+	}
+	return nil
+}
+
+// CheckDefault returns why a config cannot take effect at a reload, nil if it can. It writes nothing.
+func (o *Operator) CheckDefault(ctx context.Context, c *config.Config) error {
+	if o.Store == nil || o.Rollout == nil || c.Rollout == nil {
+		return nil
+	}
+	return o.checkDefault(ctx, c)
+}
+
+// AcceptDefault records the default stage of a config that takes effect, for the next CheckDefault.
+func (o *Operator) AcceptDefault(ctx context.Context, c *config.Config) error {
+	if o.Store == nil || o.Rollout == nil || c.Rollout == nil {
+		return nil
+	}
+	return o.Store.SetConfigDefault(ctx, c.Rollout.Default, o.Rollout.Now())
+}
