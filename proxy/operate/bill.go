@@ -50,7 +50,7 @@ type LedgerBill struct {
 }
 
 // Read reads a bill at both backends, and records in the ledger what they say.
-func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
+func (o billVerbs) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	sent := o.Now()
 	b, owner, err := o.lookUp(ctx, ref)
 	if err != nil || b.ReadAs == nil {
@@ -74,7 +74,7 @@ func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 
 // lookUp finds what the ledger and both backends have of a bill. owner is the upstream of its owner, "" if it has none
 // or that of another merchant.
-func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner string, err error) {
+func (o billVerbs) lookUp(ctx context.Context, ref BillRef) (b Bill, owner string, err error) {
 	if err := o.needStore(); err != nil {
 		return b, "", err
 	}
@@ -118,7 +118,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 }
 
 // inLedger finds what the ledger has of a bill.
-func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
+func (o billVerbs) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
 	row, err = o.Store.Bill(ctx, b.ID, b.Bill)
 	if row.State != ledger.Unrecorded {
 		b.Ledger = new(o.ledgerBill(row))
@@ -126,7 +126,7 @@ func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err 
 	return row, err
 }
 
-func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
+func (o billVerbs) ledgerBill(row ledger.Bill) LedgerBill {
 	if row.Due.Equal(store.AskedFor) {
 		row.Due = o.Now()
 	}
@@ -159,7 +159,7 @@ func resultOf(says rollout.BackendBill) rollout.ReadResult {
 }
 
 // upstreamOf returns the upstream that an operator calls old or new, "" for another word.
-func (o *Operator) upstreamOf(word string) string {
+func (o billVerbs) upstreamOf(word string) string {
 	backends := o.Rollout.Settings().Backends
 	return map[string]string{"old": backends[evidence.Old], "new": backends[evidence.New]}[word]
 }
@@ -172,7 +172,7 @@ type Assign struct {
 }
 
 // Assign sets the owner of a bill. Unless both backends have it, there is a blocking reason.
-func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
+func (o billVerbs) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if c, err = o.begin(a.Decision, store.Assigned, false); err != nil {
 		return c, err
 	}

@@ -60,7 +60,7 @@ type UnknownWrite struct {
 }
 
 // Bills lists bills of the ledger.
-func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, err error) {
+func (o billVerbs) Bills(ctx context.Context, b BillFilter) (answer BillList, err error) {
 	if err := o.needStore(); err != nil {
 		return answer, err
 	}
@@ -70,7 +70,7 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	if f.Limit, err = b.get(); err != nil {
 		return answer, err
 	}
-	if f.PartnerPrefix, err = b.one(ctx, o); err != nil {
+	if f.PartnerPrefix, err = b.one(ctx, o.core); err != nil {
 		return answer, err
 	}
 	switch {
@@ -105,7 +105,7 @@ var errUnlisted = errors.New(
 )
 
 // listBills reads the ledger.
-func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.Bill, int, error) {
+func (o billVerbs) listBills(ctx context.Context, f store.BillFilter) ([]ledger.Bill, int, error) {
 	end, err := o.beginScan(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -115,7 +115,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.
 }
 
 // linesOf are the lines of a bill in a list: one for each write that the list is of, or else one.
-func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
+func (o billVerbs) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
 	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
 	if list == store.DoubledBills {
 		line.Write = &UnknownWrite{

@@ -76,7 +76,7 @@ type CallbackFilter struct {
 	Limit
 }
 
-func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.Filter, err error) {
+func (f CallbackFilter) inStore(ctx context.Context, o *core) (filter store.Filter, err error) {
 	id, isHash := partner.Parse(f.Partner)
 	if hash := o.hashFor(f.Partner); !isHash && hash != "" {
 		id = partner.ID(hash)
@@ -123,9 +123,9 @@ type CallbackPage struct {
 }
 
 // Callbacks lists callbacks, the newest first, in bounded time: a part of the list, and where the next one begins.
-func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
+func (o callbackVerbs) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
 	const most = 1000
-	filter, err := f.inStore(ctx, o)
+	filter, err := f.inStore(ctx, o.core)
 	if err != nil {
 		return p, err
 	}
@@ -151,7 +151,7 @@ type CountLimit struct {
 }
 
 // Counts counts the callbacks that are waiting, failed and superseded.
-func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
+func (o callbackVerbs) Counts(ctx context.Context, l CountLimit) (Counts, error) {
 	if l.AtMost < 1 || l.AtMost > 1_000_000 {
 		return nil, badRequest("at_most must be given once, from 1 to 1000000")
 	}
@@ -191,8 +191,8 @@ type MissingCallback struct {
 }
 
 // Missing lists bills whose callback is missing.
-func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList, err error) {
-	id, err := f.one(ctx, o)
+func (o callbackVerbs) Missing(ctx context.Context, f MissingFilter) (l MissingList, err error) {
+	id, err := f.one(ctx, o.core)
 	if err != nil {
 		return l, err
 	}
@@ -217,7 +217,7 @@ type CallbackRef struct {
 }
 
 // Callback returns one callback with its attempts.
-func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, error) {
+func (o callbackVerbs) Callback(ctx context.Context, ref CallbackRef) (Callback, error) {
 	c, err := o.Store.Get(ctx, ref.ID)
 	if err != nil {
 		return Callback{}, refused(err)
@@ -283,9 +283,9 @@ var redeliveries = map[string]struct {
 
 // DecideCallbacks delivers the failed callbacks of a selection again, or drops them. After the first progress it
 // returns no error.
-func (o *Operator) DecideCallbacks(ctx context.Context, s Selection, progress func(Progress)) error {
+func (o callbackVerbs) DecideCallbacks(ctx context.Context, s Selection, progress func(Progress)) error {
 	d := redeliveries[s.Do]
-	f, err := s.inStore(ctx, o)
+	f, err := s.inStore(ctx, o.core)
 	switch err := cmp.Or(err, s.check()); {
 	case err != nil:
 		return err
@@ -332,7 +332,7 @@ func (o *Operator) DecideCallbacks(ctx context.Context, s Selection, progress fu
 
 // DecideCallback delivers one failed, delivered or superseded callback again, or drops a failed one. A newer callback
 // of the bill is a reason against a delivery.
-func (o *Operator) DecideCallback(ctx context.Context, choice Choice) (Progress, error) {
+func (o callbackVerbs) DecideCallback(ctx context.Context, choice Choice) (Progress, error) {
 	d := redeliveries[choice.Do]
 	if err := choice.check(); err != nil {
 		return Progress{}, err
@@ -362,7 +362,7 @@ func (o *Operator) DecideCallback(ctx context.Context, choice Choice) (Progress,
 }
 
 // inOrder refuses to deliver a callback again if there is a newer one of its bill, unless force says so.
-func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) error {
+func (o callbackVerbs) inOrder(ctx context.Context, c store.Callback, force Force) error {
 	newer, err := o.Store.Newer(ctx, c)
 	var reasons []wave.BlockingReason
 	if newer != "" {
@@ -384,7 +384,7 @@ type LostAddress struct {
 
 // AssignAddress stores the partner's address for a callback address that the store has lost. The result is the
 // callback that it is like.
-func (o *Operator) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
+func (o callbackVerbs) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
 	if err := a.check(); err != nil {
 		return Callback{}, err
 	}
@@ -401,7 +401,7 @@ func (o *Operator) AssignAddress(ctx context.Context, a LostAddress) (Callback, 
 	return one, refused(err)
 }
 
-func (o *Operator) callbacks(found []store.Callback) []Callback {
+func (o callbackVerbs) callbacks(found []store.Callback) []Callback {
 	list := make([]Callback, len(found))
 	for i, c := range found {
 		list[i] = o.callback(c)
@@ -409,7 +409,7 @@ func (o *Operator) callbacks(found []store.Callback) []Callback {
 	return list
 }
 
-func (o *Operator) callback(c store.Callback) Callback {
+func (o callbackVerbs) callback(c store.Callback) Callback {
 	one := Callback{
 		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),

@@ -52,7 +52,7 @@ const (
 // CompareBills compares bills of a partner at both backends now, for some seconds. It sends nothing but reads, one bill
 // after another at the rate of the gateway's own reads, and one answer at a time on a gateway. It stops if the breaker
 // of a backend is open.
-func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
+func (o billVerbs) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
 	bills := strings.Split(strings.TrimSpace(b.IDs), "\n")
 	id, err := o.named(ctx, b.Partner)
 	switch {

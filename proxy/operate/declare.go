@@ -104,7 +104,7 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 
 // alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may
 // have made it.
-func (o *Operator) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
+func (o *core) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
 	err := o.Rollout.Follow(context.WithoutCancel(ctx))
 	if err != nil {
 		err = fmt.Errorf(
@@ -167,7 +167,7 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 }
 
 // declare makes a change that has no reasons against it.
-func (o *Operator) declare(ctx context.Context, a Author, of store.Change) (Change, error) {
+func (o *core) declare(ctx context.Context, a Author, of store.Change) (Change, error) {
 	c, err := o.begin(Decision{Author: a}, of.Action, false)
 	if err != nil {
 		return c, err
@@ -216,7 +216,7 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 			return c, err
 		}
 	}
-	c.about(o, id, All)
+	c.about(o.core, id, All)
 	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, wave.Needs{Counted: true})
 	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{Partner: id})
 }
@@ -234,13 +234,13 @@ func (c Clock) Machine() time.Time {
 }
 
 // Clock returns the clocks.
-func (o *Operator) Clock(context.Context, struct{}) (Clock, error) {
+func (o storeVerbs) Clock(context.Context, struct{}) (Clock, error) {
 	c := o.Store.Clock(o.Now())
 	return Clock{c.StoreTime.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}, nil
 }
 
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right.
-func (o *Operator) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
+func (o storeVerbs) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
 	if err := a.check(); err != nil {
 		return Clock{}, err
 	}

@@ -13,9 +13,9 @@ import (
 var NewReport = newReport
 
 // BeginScan waits for other scans, and OpenBills is one.
-func (o *Operator) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
+func (o *core) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
 
-func (o *Operator) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
+func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
 	return o.openBills(ctx, in)
 }
 
@@ -31,7 +31,7 @@ type Waves struct{ waves }
 
 // NewWaves returns a gateway that makes the steps of waves.
 func NewWaves(o *Operator) *Waves {
-	return &Waves{waves{Operator: o, next: map[string]time.Time{}}}
+	return &Waves{waves{waveVerbs: o.waveVerbs, next: map[string]time.Time{}}}
 }
 
 // Step makes the steps that can be made now.

@@ -49,7 +49,7 @@ type Switch struct {
 }
 
 // begin checks a decision, and returns the change that it will make.
-func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
+func (o *core) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
 	c = Change{Action: string(action), At: o.Now(), By: d.By, Preview: preview}
 	if !preview || d.By != "" {
 		if err := d.check(); err != nil {
@@ -135,7 +135,7 @@ func (c *Change) override(reasons []wave.BlockingReason, force Force) error {
 // commit makes a change, unless there are reasons against it that force does not name. of says what it is about, as the
 // store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
 // work then, too.
-func (o *Operator) commit(
+func (o *core) commit(
 	ctx context.Context, c Change, reasons []wave.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
@@ -159,7 +159,7 @@ func (c Change) inStore(of store.Change) store.Change {
 }
 
 // changed logs a stored change, and applies it to this replica.
-func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
+func (o *core) changed(ctx context.Context, c Change) (Change, error) {
 	what := []any{"action", c.Action, "by", c.By}
 	if c.Partner != "" {
 		what = append(what, "partner", c.Partner)
@@ -286,7 +286,7 @@ func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m wave.Move, own rollout.Position,
 ) (Change, error) {
 	reasons := o.against(ctx, decided, m)
-	c.about(o, m.Partner, Default)
+	c.about(o.core, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	if own.Stage != "" && m.Partner != "" {
@@ -313,7 +313,7 @@ func (o *Operator) move(
 }
 
 // about sets the partner of a change; all is the word for no single one.
-func (c *Change) about(o *Operator, id partner.ID, all string) {
+func (c *Change) about(o *core, id partner.ID, all string) {
 	if c.Partner = all; id != "" {
 		c.Partner, c.Name = id.Short(), o.who(id).Name
 	}

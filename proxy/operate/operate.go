@@ -55,6 +55,23 @@ type Options struct {
 
 // An Operator does what operators decide. It is safe for concurrent use.
 type Operator struct {
+	*core
+	waveVerbs
+	billVerbs
+	callbackVerbs
+	storeVerbs
+}
+
+// The verbs of an Operator, by what they are about. Those about the rollout are its own.
+type (
+	waveVerbs     struct{ *core }
+	billVerbs     struct{ *core }
+	callbackVerbs struct{ *core }
+	storeVerbs    struct{ *core }
+)
+
+// core is what all verbs work with.
+type core struct {
 	Options
 	reading atomic.Pointer[Reading] // the last one
 	reader
@@ -73,19 +90,20 @@ func New(o Options) *Operator {
 	if o.Opened == nil {
 		o.Opened = func(string) bool { return false }
 	}
-	made := &Operator{Options: o, reader: newReader(o.Store, o.Rollout)}
-	made.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+	c := &core{Options: o, reader: newReader(o.Store, o.Rollout)}
+	c.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_bill_reads_total",
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
 			"doubtful state, or whose callback may be lost, by what they showed.",
 	}, []string{"shown"})
 	for _, shown := range append(slices.Collect(maps.Values(rollout.ResultTexts)), rollout.NotAsked) {
-		made.read.WithLabelValues(shown)
+		c.read.WithLabelValues(shown)
 	}
 	var refused error
 	if o.Rollout != nil {
 		refused = o.Rollout.Refused()
 	}
+	made := &Operator{c, waveVerbs{c}, billVerbs{c}, callbackVerbs{c}, storeVerbs{c}}
 	made.NoteReading(refused)
 	return made
 }
@@ -163,7 +181,7 @@ func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // needStore refuses what depends on a store if there is none.
-func (o *Operator) needStore() error {
+func (o *core) needStore() error {
 	if o.Store == nil {
 		return conflict("the config has no store, so the stages are those of the config " +
 			"and cannot be changed while the gateway runs")
@@ -220,7 +238,7 @@ type PartnerRef struct {
 }
 
 // one returns the full ID of the partner, "" for all.
-func (p PartnerRef) one(ctx context.Context, o *Operator) (partner.ID, error) {
+func (p PartnerRef) one(ctx context.Context, o *core) (partner.ID, error) {
 	if p.Partner == "" {
 		return "", nil
 	}
@@ -238,7 +256,7 @@ func Named(name string) string {
 }
 
 // hashFor returns the hash in the config, at least 12 digits of it, of the partner with a name; "" if there is none.
-func (o *Operator) hashFor(name string) string {
+func (o *core) hashFor(name string) string {
 	for _, one := range o.Config().Partners {
 		if name != Default && (name == Named(one.Name) || strings.EqualFold(name, one.Name)) {
 			return one.Hash
@@ -249,7 +267,7 @@ func (o *Operator) hashFor(name string) string {
 
 // named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it
 // might be a key.
-func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
+func (o *core) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
 	if hash := o.hashFor(name); !ok && hash != "" {
 		return o.named(ctx, hash)
@@ -284,7 +302,7 @@ type Who struct {
 	Name    string     `json:"name,omitempty"` // by the config
 }
 
-func (o *Operator) who(id partner.ID) Who {
+func (o *core) who(id partner.ID) Who {
 	return Who{id, id.Short(), o.Config().Partners.Name(string(id))}
 }
 

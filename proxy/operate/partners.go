@@ -102,7 +102,7 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 	case q.After < 0:
 		return answer, badRequest("after must be next of the previous page")
 	}
-	only, err := q.one(ctx, o)
+	only, err := q.one(ctx, o.core)
 	if err != nil {
 		return answer, err
 	}

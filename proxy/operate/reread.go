@@ -30,7 +30,7 @@ const readFails = "a bill that is to be read cannot be read; the gateway tries a
 // [rollout.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
 // callbacks.reconcile says. It sends nothing else to upstreams. Several gateways share the work. A bill of a partner
 // whose key no gateway knows is read when the partner has called.
-func (o *Operator) RunReads(ctx context.Context) {
+func (o billVerbs) RunReads(ctx context.Context) {
 	var interrupted time.Time
 	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
 		if now := o.Now(); o.Rollout != nil && now.Sub(interrupted) >= interruptedEvery {
@@ -43,7 +43,7 @@ func (o *Operator) RunReads(ctx context.Context) {
 
 // recordInterrupted records the creates that were never completed as writes with an unknown outcome, but for those
 // that may be under way.
-func (o *Operator) recordInterrupted(ctx context.Context) error {
+func (o billVerbs) recordInterrupted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
 	end, err := o.beginScan(ctx)
@@ -57,7 +57,7 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 }
 
 // due is until when reads are due.
-func (o *Operator) due() (d store.Due) {
+func (o billVerbs) due() (d store.Due) {
 	if o.Rollout != nil {
 		d.Bills = o.Now()
 	}
@@ -70,7 +70,7 @@ func (o *Operator) due() (d store.Due) {
 // ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
 // ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
 // not hold up the others, also not those whose reads become due meanwhile.
-func (o *Operator) ReadDue(ctx context.Context) error {
+func (o billVerbs) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for until := time.Now().Add(dueEvery); ; {
 		due, err := o.Store.DueReads(ctx, o.due())
@@ -98,7 +98,7 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 }
 
 // pause is the time between two reads.
-func (o *Operator) pause(ctx context.Context) {
+func (o billVerbs) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second / time.Duration(o.Config().Limits.Reads)):
@@ -108,7 +108,7 @@ func (o *Operator) pause(ctx context.Context) {
 // readNext reads the bill of a partner that has been due for longest, once as of each call that awaits it, and hands on
 // what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a gateway
 // reads it after the claim.
-func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
+func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer rollout.Recovered(&err) // read is false then
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 
 // readFor reads a bill where a call of it was sent, and returns what that shows, also as the ledger sees it. A call
 // that the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
-func (o *Operator) readFor(
+func (o billVerbs) readFor(
 	ctx context.Context, b ledger.Bill, c ledger.Call,
 ) (says rollout.BackendBill, events []ledger.Event) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
@@ -200,11 +200,11 @@ func (o *Operator) readFor(
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
 // Limits.Reads bounds the reads. [Operator.Reads] shows how far they are.
-func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
+func (o billVerbs) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
 		return Reads{}, err
 	}
-	id, err := p.one(ctx, o)
+	id, err := p.one(ctx, o.core)
 	if err == nil {
 		err = o.Store.PlanReads(ctx, id)
 	}
@@ -221,11 +221,11 @@ type Reads struct {
 }
 
 // Reads counts the bills of one partner or of all.
-func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
+func (o billVerbs) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
 		return Reads{}, err
 	}
-	id, err := p.one(ctx, o)
+	id, err := p.one(ctx, o.core)
 	if err != nil {
 		return Reads{}, err
 	}
@@ -250,7 +250,7 @@ type Dismissed struct {
 }
 
 // Dismiss resolves the unknown outcomes of a bill without a read: an operator knows them from elsewhere.
-func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
+func (o billVerbs) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
 	if err := o.needStore(); err != nil {
 		return n, err
 	}

@@ -98,7 +98,7 @@ type Page struct {
 
 // Status returns the state of the rollout, with a page of its partners.
 func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error) {
-	only, err := p.one(ctx, o)
+	only, err := p.one(ctx, o.core)
 	if err != nil {
 		return answer, err
 	}
@@ -167,7 +167,7 @@ func (o *Operator) certainty(ctx context.Context, decided store.Rollout, answer 
 }
 
 // decided returns the state of the rollout in the store, empty without a store.
-func (o *Operator) decided(ctx context.Context) (store.Rollout, error) {
+func (o *core) decided(ctx context.Context) (store.Rollout, error) {
 	if o.Store == nil {
 		return store.Rollout{}, nil
 	}
@@ -273,7 +273,7 @@ func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSet
 }
 
 // stages returns the stages that partners have of their own, and at "" the default.
-func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
+func (o *core) stages(decided store.Rollout) map[partner.ID]StageSetting {
 	all := map[partner.ID]StageSetting{"": {Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}}
 	for _, s := range decided.Stages {
 		at := setting(rollout.At(s.Stage, s.Percent))

@@ -20,18 +20,18 @@ const (
 // waves makes the steps of waves. Each gateway does so: a step is stored only if nothing was changed since it was
 // decided, so that it is made once, and none is made after a person's pause.
 type waves struct {
-	*Operator
+	waveVerbs
 	next map[string]time.Time // by wave: when it is looked at again
 	// of the rollout, from before the waves were read, or after the last step of this gateway
 	revision int64
 }
 
 // RunWaves makes the steps of waves until ctx ends.
-func (o *Operator) RunWaves(ctx context.Context) {
+func (o waveVerbs) RunWaves(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil {
 		return
 	}
-	w := &waves{Operator: o, next: map[string]time.Time{}}
+	w := &waves{waveVerbs: o, next: map[string]time.Time{}}
 	rollout.Every(ctx, waveEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
 }
 

@@ -96,7 +96,7 @@ func (n WaveName) valid() error {
 }
 
 // CreateWave starts a wave.
-func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
+func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
 	if err := cmp.Or(o.needStore(), w.valid()); err != nil {
 		return info, err
 	}
@@ -146,7 +146,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 }
 
 // wavePartners returns the partners of a new wave, in its order.
-func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
+func (o waveVerbs) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
 	refs := strings.FieldsFunc(w.Partners, func(c rune) bool { return c == ',' || c == '\n' })
 	taken, err := o.Store.InWaves(ctx)
 	switch {
@@ -194,7 +194,7 @@ type WaveFilter struct {
 }
 
 // Waves returns the waves of a filter, the last one first, without their partners.
-func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
+func (o waveVerbs) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
 	if err := o.needStore(); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 }
 
 // waveSummary returns a wave without its partners, also one whose plan cannot be read: it can be stopped.
-func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *wave.Facts) (info WaveInfo, err error) {
+func (o waveVerbs) waveSummary(ctx context.Context, w store.Wave, facts *wave.Facts) (info WaveInfo, err error) {
 	partners, err := o.Store.WavePartners(ctx, w.Name)
 	if err != nil {
 		return info, err
@@ -235,7 +235,7 @@ func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *wave.Fa
 }
 
 // waveAnswer returns a wave with a page of its partners, or its summary if its plan cannot be read.
-func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
+func (o waveVerbs) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
 	if _, unread := wave.Read(w.Plan); unread != nil {
 		decided, err := o.Store.Rollout(ctx)
 		if err != nil {
@@ -249,7 +249,7 @@ func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit in
 
 // Wave returns a wave with a page of its partners: first those that wait for a person, then those with reasons
 // against their next step.
-func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
+func (o waveVerbs) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
 	limit, err := q.get()
 	if err := cmp.Or(err, o.needStore()); err != nil {
 		return info, err
@@ -265,7 +265,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 }
 
 // wave returns a wave from the store.
-func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
+func (o waveVerbs) wave(ctx context.Context, n WaveName) (store.Wave, error) {
 	all, err := o.Store.Waves(ctx, true)
 	for _, w := range all {
 		if w.Name == n.Name {
@@ -290,7 +290,7 @@ var WaveChanges = map[string][]store.WaveState{
 }
 
 // ChangeWave makes one of WaveChanges.
-func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
+func (o waveVerbs) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
 	if err := o.needStore(); err != nil {
 		return info, err
 	}
@@ -344,7 +344,7 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 }
 
 // setWave changes the state of a wave, and logs that.
-func (o *Operator) setWave(ctx context.Context, w store.Wave, since time.Time, from ...store.WaveState) error {
+func (o waveVerbs) setWave(ctx context.Context, w store.Wave, since time.Time, from ...store.WaveState) error {
 	w.Since = o.Now()
 	if err := o.Store.SetWave(ctx, w, since, from...); err != nil {
 		return err
@@ -362,7 +362,7 @@ type WavePartner struct {
 }
 
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved.
-func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
+func (o waveVerbs) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
 	change := Change{Action: string(store.WaveChanged), At: o.Now(), By: c.By, Subject: c.Name}
 	if err := cmp.Or(o.needStore(), c.check(), c.valid()); err != nil {
 		return change, err
@@ -371,7 +371,7 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	if err != nil {
 		return change, err
 	}
-	change.about(o, id, Default)
+	change.about(o.core, id, Default)
 	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
 	if errors.Is(err, store.ErrNotFound) {
 		err = notFound("the partner is not in wave %s, or that has ended", c.Name)

@@ -14,7 +14,7 @@ import (
 )
 
 // lookAt returns a wave with what its partners wait for: those of a page, first those that need a person.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
+func (o waveVerbs) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
@@ -29,7 +29,7 @@ func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (
 // fewPartners is how many partners have their evidence read apart from that of others.
 const fewPartners = 1000
 
-func (o *Operator) waveView(
+func (o waveVerbs) waveView(
 	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 ) (v wave.View, err error) {
 	now := o.Now()
@@ -71,7 +71,7 @@ func (o *Operator) waveView(
 }
 
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
-func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
+func (o waveVerbs) waveInfo(v wave.View, after, limit int) WaveInfo {
 	info := WaveInfo{
 		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
 		Why: evidence.ReadNote(v.Why), At: []WaveCount{},
