@@ -13,40 +13,36 @@ import (
 )
 
 // create routes a create to the backend that may create the bill, and records it.
-func (r *Router) create(
-	ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe,
-) (Route, error) {
-	to := at.create()
+func (p *passage) create(ctx context.Context) (Route, error) {
+	r, c := p.r, p.call
+	to := p.at.create()
 	if to.probe {
-		other := s.Backends[1-to.backend]
-		found := r.probeBefore(ctx, s, d, at, to.backend, ask)
-		switch found {
+		switch p.probeBefore(ctx, to.backend) {
 		case Present:
-			bill, err := r.found(ctx, c, other)
+			bill, err := p.found(ctx, p.s.Backends[1-to.backend])
 			if err != nil {
 				return Route{}, err
 			}
-			at.known = bill
+			p.at.known = bill
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
 			// A caller that both backends refuse gets the refusal, as without a rollout.
-			preferred := s.Backends[to.backend]
-			if found, answer := r.probe(ctx, ask, preferred); found == Refusing {
-				return Route{Upstream: preferred, Reason: byProbe, Answered: true, Answer: answer}, nil
+			if found, answer := p.probe(ctx, to.backend); found == Refusing {
+				return Route{Upstream: p.s.Backends[to.backend], Reason: byProbe, Answered: true, Answer: answer}, nil
 			}
 			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
 			return Route{}, unclear("it is not known whether the bill was created at the other backend")
 		case Absent:
-			if at.incomplete() && !d.absentCounts(s, r.now()) {
-				return Route{}, unclear(ledgerIncomplete)
+			if err := p.unproved(); err != nil {
+				return Route{}, err
 			}
 		}
 	}
 	done := r.metrics.timed("own")
-	preferred, token := s.Backends[to.backend], rand.Text()[:createDigits]
-	bill, address, err := r.store.Begin(ctx, at.bill(c), c.Address,
-		r.event(c, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
+	preferred, token := p.s.Backends[to.backend], rand.Text()[:createDigits]
+	bill, address, err := r.store.Begin(ctx, p.at.bill(c), c.Address,
+		c.event(c.Arrived, preferred, ledger.CreateBegun{Token: token, Until: c.Until, Amount: c.Amount}))
 	done()
 	route := Route{Upstream: bill.Upstream, Reason: to.reason, Address: address, bill: bill, create: token}
 	switch {
@@ -56,8 +52,8 @@ func (r *Router) create(
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
-	case bill.OfOther(c.Merchant) && (bill.Upstream != preferred || s.alsoAtOther(bill) && !to.probe):
-		owner, err := r.takeBack(ctx, s, c, route)
+	case bill.OfOther(c.Merchant) && (bill.Upstream != preferred || p.s.alsoAtOther(bill) && !to.probe):
+		owner, err := p.takeBack(ctx, route)
 		switch {
 		case err != nil:
 			return Route{}, err
@@ -65,13 +61,13 @@ func (r *Router) create(
 			return Route{Upstream: preferred, Reason: byProbe}, nil
 		}
 		// The bill was not read, or is a new one.
-		at.owner, at.likely, at.also = nil, &owner, s.alsoAtOther(bill)
-		return r.create(ctx, s, d, at, c, ask)
+		p.at.owner, p.at.likely, p.at.also = nil, &owner, p.s.alsoAtOther(bill)
+		return p.create(ctx)
 	case bill.State == ledger.Owned || len(bill.Creates) > 1 || bill.Upstream != preferred:
 		// The bill had an owner, or another create was faster.
 		route.Reason = byOwner
-		if _, ok := s.backend(bill.Upstream); !ok {
-			_, err := r.takeBack(ctx, s, c, route)
+		if _, ok := p.s.backend(bill.Upstream); !ok {
+			_, err := p.takeBack(ctx, route)
 			return Route{}, err
 		}
 	}
@@ -81,24 +77,18 @@ func (r *Router) create(
 // createDigits are enough for a token that is unique among the creates of a bill.
 const createDigits = 16
 
-// event is an event of a call at an upstream, as of the arrival of the call.
-func (r *Router) event(c Call, upstream string, what ledger.What) ledger.Event {
+// event is an event of a call at an upstream.
+func (c Call) event(at time.Time, upstream string, what ledger.What) ledger.Event {
 	return ledger.Event{Call: ledger.Call{
-		At: r.arrived(c), Operation: c.Operation, Request: c.ID, Upstream: upstream, Member: c.Member, Merchant: c.Merchant,
+		At: at, Operation: c.Operation, Request: c.ID, Upstream: upstream, Member: c.Member, Merchant: c.Merchant,
 	}, What: what}
 }
 
-// nowEvent is an event as of now.
-func (r *Router) nowEvent(c Call, upstream string, what ledger.What) ledger.Event {
-	e := r.event(c, upstream, what)
-	e.At = r.now()
-	return e
-}
-
 // takeBack takes back a recorded create that is not sent, and returns the backend of its bill.
-func (r *Router) takeBack(ctx context.Context, s *Settings, c Call, w Route) (evidence.Backend, error) {
-	_, err := r.apply(ctx, w.bill, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: ledger.NotSent}))
-	owner, ok := s.backend(w.Upstream)
+func (p *passage) takeBack(ctx context.Context, w Route) (evidence.Backend, error) {
+	ended := ledger.CreateEnded{Token: w.create, Outcome: ledger.NotSent}
+	_, _, err := p.r.apply(ctx, w.bill, p.call.event(p.r.now(), w.Upstream, ended))
+	owner, ok := p.s.backend(w.Upstream)
 	switch {
 	case !ok: // recorded by a replica with another config
 		return owner, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
@@ -111,23 +101,18 @@ func (r *Router) takeBack(ctx context.Context, s *Settings, c Call, w Route) (ev
 // probeBefore probes the other backend before a create is sent. While the kill switch is on (P3), an answer that does
 // not show the bill is Absent, which counts after the settling period only. From then on it must come so early that the
 // create can be sent.
-func (r *Router) probeBefore(
-	ctx context.Context, s *Settings, d *decisions, at situation, backend evidence.Backend, ask Probe,
-) ProbeResult {
-	other := s.Backends[1-backend]
-	if !at.mayProceed(backend) {
-		found, _ := r.probe(ctx, ask, other)
-		return found
-	}
-	if d.absentCounts(s, r.now()) {
+func (p *passage) probeBefore(ctx context.Context, backend evidence.Backend) ProbeResult {
+	proceeds := p.at.mayProceed(backend)
+	if proceeds && p.d.absentCounts(p.s, p.r.now()) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.Config.SendWithin/3)
+		ctx, cancel = context.WithTimeout(ctx, p.s.Config.SendWithin/3)
 		defer cancel()
 	}
-	if found, _ := r.probe(ctx, ask, other); found == Present {
-		return Present
+	found, _ := p.probe(ctx, 1-backend)
+	if proceeds && found != Present {
+		return Absent
 	}
-	return Absent
+	return found
 }
 
 // Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error,
@@ -140,8 +125,8 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	defer r.metrics.timed("deny")()
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
-	denied := r.event(c, s.Backends[evidence.Old], ledger.Denied{UnderWay: s.UnderWay()})
-	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, denied)
+	denied := c.event(r.arrived(c), s.Backends[evidence.Old], ledger.Denied{UnderWay: s.UnderWay()})
+	bill, _, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, denied)
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil

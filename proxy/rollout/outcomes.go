@@ -70,14 +70,14 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	}
 	if w.create != "" {
 		defer r.metrics.timed("complete")()
-		events = append(events, r.nowEvent(c, w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: e.Outcome}))
+		events = append(events, c.event(r.now(), w.Upstream, ledger.CreateEnded{Token: w.create, Outcome: e.Outcome}))
 	}
 	if e.Proof && (w.pending || w.create != "") {
-		events = append(events, r.event(c, w.Upstream, ledger.Proved{}))
+		events = append(events, c.event(c.Arrived, w.Upstream, ledger.Proved{}))
 	}
 	if w.ReadBack && c.Creates && e.Outcome == ledger.Succeeded {
 		if next := r.nextTurn(); !next.IsZero() {
-			events = append(events, r.event(c, w.Upstream, ledger.Created{Amount: c.Amount, Next: next}))
+			events = append(events, c.event(c.Arrived, w.Upstream, ledger.Created{Amount: c.Amount, Next: next}))
 		}
 	}
 	if e.Shown != nil && w.recorded && w.Relevant(*e.Shown) {
@@ -91,13 +91,13 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 			write.Read = e.Shown.reading()
 			write.Read.At, write.Read.By = r.now(), ByGateway
 		}
-		events = append(events, r.nowEvent(c, w.Upstream, write))
+		events = append(events, c.event(r.now(), w.Upstream, write))
 	}
 	var found []ledger.Contradiction
 	var err error
 	if len(events) > 0 {
 		var bill ledger.Bill
-		bill, found, err = r.contradicted(ctx, known, events...)
+		bill, found, err = r.apply(ctx, known, events...)
 		switch {
 		case errors.Is(err, store.ErrBill): // nothing is kept of such an id
 			err = nil
@@ -113,19 +113,13 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 	}
 	if e.Outcome == ledger.Succeeded && c.Writes && !c.Creates && !c.Until.IsZero() &&
 		r.current.Load().Config.Bills != config.Shared {
-		err = errors.Join(err, r.store.MoveEnd(ctx, known, r.event(c, w.Upstream, nil).Call, c.Until))
+		err = errors.Join(err, r.store.MoveEnd(ctx, known, c.event(c.Arrived, w.Upstream, nil).Call, c.Until))
 	}
 	return err
 }
 
-// apply is contradicted, for events that show nothing of a bill.
-func (r *Router) apply(ctx context.Context, known ledger.Bill, events ...ledger.Event) (ledger.Bill, error) {
-	bill, _, err := r.contradicted(ctx, known, events...)
-	return bill, err
-}
-
-// contradicted applies events to a bill.
-func (r *Router) contradicted(
+// apply applies events to a bill.
+func (r *Router) apply(
 	ctx context.Context, known ledger.Bill, events ...ledger.Event,
 ) (ledger.Bill, []ledger.Contradiction, error) {
 	bill, found, err := r.store.Apply(ctx, known, events...)
@@ -176,7 +170,7 @@ func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []l
 	if s.Result != Present && s.Result != Absent {
 		return nil
 	}
-	e := r.event(c, upstream, ledger.Looked{
+	e := c.event(c.Arrived, upstream, ledger.Looked{
 		Said: s.Said, Shows: s.Shows, Read: s.reading(), Final: s.Result == Present && s.Ended, Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
 	})
 	e.At, e.Merchant = at, s.Merchant
@@ -187,7 +181,7 @@ func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []l
 func (r *Router) Looked(upstream string, s ReadResult, owner bool, at time.Time) (events []ledger.Event) {
 	c := Call{Merchant: s.Merchant}
 	if owner && s.Result == Present {
-		events = append(events, r.nowEvent(c, upstream, ledger.Proved{}))
+		events = append(events, c.event(r.now(), upstream, ledger.Proved{}))
 	}
 	return append(events, r.looked(c, upstream, s, at)...)
 }
@@ -199,7 +193,7 @@ func (r *Router) RecordRead(
 	if len(events) == 0 {
 		return nil
 	}
-	_, found, err := r.contradicted(ctx, bill, events...)
+	_, found, err := r.apply(ctx, bill, events...)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}

@@ -115,6 +115,7 @@ func (r *Refused) Unwrap() error { return r.Cause }
 
 // Route says where a call is sent, and records a create in the ledger. The error is a [*Refused].
 func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
+	c.Arrived = r.arrived(c)
 	route, err := r.route(ctx, c, ask)
 	if err != nil {
 		return Route{}, r.countRefused(err)
@@ -165,6 +166,16 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	return Route{}, storeUnavailable(errors.New("the store met another server during the call"))
 }
 
+// A passage is a call with what its route depends on.
+type passage struct {
+	r    *Router
+	s    *Settings
+	d    *decisions
+	at   situation
+	call Call
+	ask  Probe
+}
+
 func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error) {
 	stopping := r.stopping.Load() != nil // before decided: it is cleared only after decided has the stop
 	s, d := r.current.Load(), r.decided.Load()
@@ -183,7 +194,7 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 			return withoutLedger(s, at, c, err)
 		}
 	}
-	route, err := r.decide(ctx, s, d, at, c, ask)
+	route, err := (&passage{r, s, d, at, c, ask}).route(ctx)
 	if err != nil || route.Answered || route.OnlyIfFound {
 		return route, err
 	}
@@ -200,123 +211,132 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	return route, nil
 }
 
-// decide finds the route in a situation of which only the owner of the bill is missing.
-func (r *Router) decide(
-	ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe,
-) (Route, error) {
+// route finds the route in a situation of which only the owner of the bill is missing.
+func (p *passage) route(ctx context.Context) (Route, error) {
+	c, at := p.call, &p.at
 	if at.shared || c.Partner == "" || c.Bill == "" { // without partner or bill, the upstream refuses the call
-		route := at.byStage()
-		return Route{Upstream: s.Backends[route.backend], Reason: route.reason}, nil
+		return p.to(at.byStage()), nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().probe {
-		return r.create(ctx, s, d, at, c, ask) // without a probe, recording the create finds the owner
+		return p.create(ctx) // without a probe, recording the create finds the owner
 	}
-	done := r.metrics.timed("owner")
-	bill, err := r.store.Bill(ctx, c.Partner, c.Bill)
+	done := p.r.metrics.timed("owner")
+	bill, err := p.r.store.Bill(ctx, c.Partner, c.Bill)
 	done()
 	if err != nil {
-		return withoutLedger(s, at, c, err)
+		return withoutLedger(p.s, *at, c, err)
 	}
 	if at.known = bill; bill.State == ledger.Pending || bill.State == ledger.Owned {
-		owner, ok := s.backend(bill.Upstream)
+		owner, ok := p.s.backend(bill.Upstream)
 		switch {
 		case !ok && !c.Creates && bill.OfOther(c.Merchant):
 			at.elsewhere = true
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
-		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(d.restored)):
+		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(p.d.restored)):
 			at.owner = &owner
 		default:
-			at.likely, at.also = &owner, s.alsoAtOther(bill)
-			_, here := s.backend(bill.AlsoAt)
+			at.likely, at.also = &owner, p.s.alsoAtOther(bill)
+			_, here := p.s.backend(bill.AlsoAt)
 			at.elsewhere = bill.AlsoAt != "" && !here
 		}
 	}
 	if c.Creates {
-		return r.create(ctx, s, d, at, c, ask)
+		return p.create(ctx)
 	}
-	route, err := r.other(ctx, s, d, at, c, ask)
+	route, err := p.other(ctx)
 	route.pending = at.owner != nil && bill.State == ledger.Pending
 	route.Deniable = bill.State != ledger.Owned || bill.OfOther(c.Merchant)
 	route.recorded = at.owner != nil || route.Reason == byProbe || bill.Unknown()
 	return route, err
 }
 
-// other routes any other operation to the owner of the bill.
-func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
-	to := at.other()
-	if !to.probe {
-		return Route{Upstream: s.Backends[to.backend], Reason: to.reason, bill: at.known}, nil
+// to is the route of a decision.
+func (p *passage) to(d decision) Route {
+	return Route{Upstream: p.s.Backends[d.backend], Reason: d.reason, bill: p.at.known}
+}
+
+// unproved refuses to rely on "no such bill" of the backends while a create that the ledger lacks may be under way.
+func (p *passage) unproved() error {
+	if p.at.incomplete() && !p.d.absentCounts(p.s, p.r.now()) {
+		return unclear(ledgerIncomplete)
 	}
-	found, answer := r.askBoth(ctx, s, ask, to.backend, c.Writes)
-	if at.drained() && found == [2]ProbeResult{Unclear, Present} {
+	return nil
+}
+
+// other routes any operation but a create: to the owner of the bill.
+func (p *passage) other(ctx context.Context) (Route, error) {
+	to := p.at.other()
+	route := p.to(to)
+	if !to.probe {
+		return route, nil
+	}
+	found, answer := p.askBoth(ctx, to.backend)
+	if p.at.drained() && found == [2]ProbeResult{Unclear, Present} {
 		found[evidence.Old] = Absent
 	}
-	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe, bill: at.known}
+	answered := route
+	answered.Answered, answered.Answer = true, answer
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
-		if at.elsewhere {
+		if p.at.elsewhere {
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
 		}
-		if at.incomplete() && !d.absentCounts(s, r.now()) {
-			return Route{}, unclear(ledgerIncomplete)
-		}
-		if err := r.deny(ctx, s, c); err != nil {
+		if err := p.unproved(); err != nil {
 			return Route{}, err
 		}
-		route.Answered, route.Answer = true, answer
-		return route, nil
+		if err := p.r.deny(ctx, p.s, p.call); err != nil {
+			return Route{}, err
+		}
+		return answered, nil
 	case [2]ProbeResult{Refusing, Refusing}:
-		route.Answered, route.Answer = true, answer // the preferred backend would refuse the call, too
-		return route, nil
+		return answered, nil // the preferred backend would refuse the call, too
 	case [2]ProbeResult{Present, Present}:
-		if err := r.both(ctx, c, at.known, s.Backends[1-to.backend]); c.Writes {
+		at := p.call.event(p.r.now(), p.s.Backends[1-to.backend], ledger.AtBoth{})
+		bill, _, err := p.r.apply(ctx, p.at.known, at)
+		if err = p.r.sawBoth(p.call, bill, err); p.call.Writes {
 			return Route{}, err
 		}
 		return route, nil
 	case [2]ProbeResult{Present, Absent}:
-		route.Upstream = s.Backends[evidence.Old]
+		route.Upstream = p.s.Backends[evidence.Old]
 	case [2]ProbeResult{Absent, Present}:
-		route.Upstream = s.Backends[evidence.New]
+		route.Upstream = p.s.Backends[evidence.New]
 	default:
 		if found[to.backend] == Refusing && found[1-to.backend] == Absent {
-			route.Answered, route.Answer = true, answer
-			return route, nil
+			return answered, nil
 		}
 		// Whatever the other backend would have answered: a read of a bill that is at both is answered by the
 		// preferred one.
-		if !c.Writes && found[to.backend] == Present {
+		if !p.call.Writes && found[to.backend] == Present {
 			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
 		return Route{}, unclear(ownerUnknown)
 	}
-	bill, err := r.found(ctx, c, route.Upstream)
-	if err != nil {
+	var err error
+	if route.bill, err = p.found(ctx, route.Upstream); err != nil {
 		return Route{}, err
 	}
-	route.bill = bill
 	return route, nil
 }
 
 // otherBackendWait is how long a read that the preferred backend can answer waits for the other backend.
 const otherBackendWait = 250 * time.Millisecond
 
-// askBoth probes both backends at once. answer is that of the preferred one. For a read of a bill that the preferred backend has, it waits for the other
-// one only a short time: the preferred one answers in any case.
-func (r *Router) askBoth(
-	ctx context.Context, s *Settings, ask Probe, preferred evidence.Backend, writes bool,
-) (found [2]ProbeResult, answer Answer) {
+// askBoth probes both backends at once. answer is that of the preferred one. For a read of a bill that the preferred
+// backend has, it waits for the other one only a short time: the preferred one answers in any case.
+func (p *passage) askBoth(ctx context.Context, preferred evidence.Backend) (found [2]ProbeResult, answer Answer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	other := make(chan ProbeResult, 1) // it may not be received
 	go func() {
-		found, _ := r.probe(ctx, ask, s.Backends[1-preferred])
+		found, _ := p.probe(ctx, 1-preferred)
 		other <- found
 	}()
-	found[preferred], answer = r.probe(ctx, ask, s.Backends[preferred])
+	found[preferred], answer = p.probe(ctx, preferred)
 	var late <-chan time.Time
-	if !writes && found[preferred] == Present {
+	if !p.call.Writes && found[preferred] == Present {
 		late = time.After(otherBackendWait)
 	}
 	select {
@@ -326,38 +346,33 @@ func (r *Router) askBoth(
 	return found, answer
 }
 
-// probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The
+// probe probes a backend. A panic must not end the process; its result is Unclear, so that nothing is sent. The
 // value of the panic is not logged: it may contain parts of an answer.
-func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult, answer Answer) {
+func (p *passage) probe(ctx context.Context, backend evidence.Backend) (found ProbeResult, answer Answer) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			found = Unclear
-			r.log.Error("panic in a probe", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			p.r.log.Error("panic in a probe", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 	}()
-	return ask(ctx, upstream)
+	return p.ask(ctx, p.s.Backends[backend])
 }
 
-// found records that an upstream has a bill. It returns why the call cannot be sent there, nil if it can.
-func (r *Router) found(ctx context.Context, c Call, upstream string) (ledger.Bill, error) {
-	defer r.metrics.timed("found")()
+// found records that an upstream has the bill. It returns why the call cannot be sent there, nil if it can.
+func (p *passage) found(ctx context.Context, upstream string) (ledger.Bill, error) {
+	defer p.r.metrics.timed("found")()
 	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
-	bill, err := r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, r.event(c, upstream, ledger.Found{}))
+	c := p.call
+	bill, _, err := p.r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, c.event(c.Arrived, upstream, ledger.Found{}))
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return bill, nil
 	case errors.Is(err, ledger.ErrOtherOwner) && bill.State == ledger.Owned:
-		return bill, r.sawBoth(c, bill, nil)
+		return bill, p.r.sawBoth(c, bill, nil)
 	case errors.Is(err, ledger.ErrOtherOwner): // a create of it is under way at the other backend
 		return bill, unclear(ownerUnknown)
 	}
 	return bill, storeUnavailable(err)
-}
-
-// both records that a bill is at both backends.
-func (r *Router) both(ctx context.Context, c Call, known ledger.Bill, upstream string) error {
-	bill, err := r.apply(ctx, known, r.nowEvent(c, upstream, ledger.AtBoth{}))
-	return r.sawBoth(c, bill, err)
 }
 
 // sawBoth reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one
