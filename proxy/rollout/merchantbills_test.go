@@ -24,9 +24,7 @@ func TestSuccessIsThatOfItsMerchant(t *testing.T) {
 		}
 	}
 	bills["new"] = shopB
-	if r, err := route("bill.read", shopA); !refusedFor(err, "making") {
-		t.Errorf("of the first merchant: %+v, %v", r, err)
-	}
+	d.refuses("making", "of the first merchant")(route("bill.read", shopA))
 	if r, err := route("bill.read", shopB); err != nil || r.Upstream != "new" || r.Reason != "owner" || r.Deniable {
 		t.Errorf("of the other merchant: %+v, %v", r, err)
 	}
@@ -63,17 +61,13 @@ func TestBillsOfTwoMerchantsAreOpenUntilBothAreOver(t *testing.T) {
 			second()
 		}
 		ended := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: shopA}
-		if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", ended, false, d.now)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", ended, false, d.now)...))
 		if endsFirst {
 			second()
 		}
 		soon, late := d.now.Add(time.Minute), d.now.Add(1000*24*time.Hour)
 		for _, until := range []time.Time{late, soon} {
-			if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, until); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, until))
 		}
 		for at, want := range map[time.Time]int{d.now: 1, late.Add(-time.Second): 1, late.Add(time.Second): 0} {
 			if open := d.openAt(t, "old", at); open != want {
@@ -95,9 +89,7 @@ func TestBillBesideARowOfAnotherMerchantIsOpenAtItsBackend(t *testing.T) {
 	if open := d.openAt(t, "old", d.now); open != 0 {
 		t.Errorf("%d bills are open before it was found", open)
 	}
-	if r, err := route("bill.read", shopA); err != nil || r.Upstream != "old" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	d.goes("old")(route("bill.read", shopA))
 	for backend, want := range map[string]int{"old": 1, "new": 1} {
 		if open := d.openAt(t, backend, d.now); open != want {
 			t.Errorf("%d bills are open at %s, want %d", open, backend, want)
@@ -112,9 +104,7 @@ func TestBillBesideARowOfAnotherMerchantIsOpenAtItsBackend(t *testing.T) {
 func (d *crossroads) openAt(t *testing.T, backend string, at time.Time) (open int) {
 	t.Helper()
 	bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, b := range bills {
 		if b.Upstream == backend {
 			open += b.Open()
@@ -140,13 +130,9 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	shows := func(merchant string) proxytest.Owner {
 		t.Helper()
 		read := rollout.ReadResult{Result: rollout.Present, State: "C", Ended: true, By: rollout.ByOperator, Merchant: merchant}
-		if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", read, false, d.now)...); err != nil {
-			t.Fatal(err)
-		}
-		row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("old", read, false, d.now)...))
+		row, err := d.owner()
+		must(t, err)
 		return row
 	}
 	if row := shows(shopB); !row.Ended.IsZero() || !row.Unknown {
@@ -155,10 +141,8 @@ func TestReadOfAnotherMerchantRecordsNothing(t *testing.T) {
 	if row := shows(shopA); row.Ended.IsZero() || row.Unknown {
 		t.Errorf("after a read of its merchant: %+v", row)
 	}
-	if err := d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, d.now.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if row, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
+	must(t, d.store.MoveEnd(t.Context(), ledger.Bill{Partner: someone, ID: bill}, ledger.Call{At: d.now, Merchant: shopB}, d.now.Add(time.Minute)))
+	if row, err := d.owner(); err != nil || row.Ends.Equal(d.now.Add(time.Minute)) {
 		t.Errorf("a call of another merchant moved its end: %+v, %v", row, err)
 	}
 }
@@ -173,16 +157,12 @@ func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
 		if err != nil || d.Ended(t.Context(), created, rollout.Ending{Outcome: other, Unknown: other == ledger.Unknown}) != nil {
 			t.Fatalf("%+v, %v", created, err)
 		}
-		if r, err := route("bill.create", shopA); err != nil || r.Upstream != "new" {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		d.goes("new")(route("bill.create", shopA))
 		d.now = d.now.Add(time.Hour)
 		unknown := func(of string) (n int) {
 			t.Helper()
 			b, err := d.store.Bill(t.Context(), someone, bill)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, w := range b.Writes {
 				if w.Merchant == of && w.Resolved.IsZero() {
 					n++
@@ -191,9 +171,7 @@ func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
 			return n
 		}
 		for range 2 { // the second time it is there
-			if err := d.store.Interrupted(t.Context(), d.now, ledger.Interrupted{Finding: rollout.NotAsked, Next: d.now}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.store.Interrupted(t.Context(), d.now, ledger.Interrupted{Finding: rollout.NotAsked, Next: d.now}))
 			if n := unknown(shopA); n != 1 {
 				t.Fatalf("%s: %d creates of the first merchant have an unknown outcome", other, n)
 			}
@@ -207,9 +185,7 @@ func TestInterruptedCreateInTheRowOfAnotherMerchant(t *testing.T) {
 			want     int
 		}{{shopB, 1}, {shopA, 0}} {
 			read := rollout.ReadResult{Result: rollout.Present, State: "W", By: rollout.ByGateway, Merchant: row.merchant}
-			if err := d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("new", read, false, d.now)...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.RecordRead(t.Context(), ledger.Bill{Partner: someone, ID: bill}, nil, d.Looked("new", read, false, d.now)...))
 			if n := unknown(shopA); n != row.want {
 				t.Errorf("%s: after a read of %s: %d", other, row.merchant, n)
 			}
@@ -224,9 +200,7 @@ func TestDrainedPartnerBesideARowOfAnotherMerchant(t *testing.T) {
 	t.Parallel()
 	bills := map[string]string{}
 	d, route := newMerchants(t, rollout.StageNew, bills)
-	if err := d.ownedBeside(t, "old"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.ownedBeside(t, "old"))
 	d.stage(rollout.StageDrained)
 	for _, row := range []struct{ operation, merchant, at, upstream, refusedAs string }{
 		{"bill.read", shopA, "old", "old", ""},

@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,10 +25,7 @@ func TestDrainedAndRestored(t *testing.T) {
 		t.Fatalf("%+v, %v, asked %v", pending, err, d.asked)
 	}
 	d.now = d.now.Add(time.Minute)
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
-	d.follow()
+	d.change(store.Restored)
 	if route, err := d.create(); !refusedFor(err, "unclear") || len(d.asked) == 0 {
 		t.Errorf("before the settling period is over: %+v, %v, asked %v", route, err, d.asked)
 	}
@@ -43,13 +39,9 @@ func TestDrainedAndRestored(t *testing.T) {
 func newPendingInTheBackup(t *testing.T) *crossroads {
 	t.Helper()
 	d := newCrossroads(t, rollout.StageNew)
-	if route, err := d.create(); err != nil || route.Upstream != "new" {
-		t.Fatalf("%+v, %v", route, err)
-	}
+	d.goes("new")(d.create())
 	d.now = d.now.Add(time.Minute)
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
+	d.change(store.Restored)
 	return d
 }
 
@@ -61,14 +53,10 @@ func TestPendingInTheBackupAndCreatedAtTheOtherBackendSince(t *testing.T) {
 	d.follow()
 	d.says["old"] = rollout.Present
 	d.says["new"] = rollout.Unclear
-	if route, err := d.other(true); !refusedFor(err, "unclear") {
-		t.Errorf("%+v, %v", route, err)
-	}
+	d.refuses("unclear")(d.other(true))
 	d.says["new"] = rollout.Absent
 	for _, writes := range []bool{false, true} {
-		if route, err := d.other(writes); err != nil || route.Upstream != "old" {
-			t.Errorf("a write %v: %+v, %v", writes, route, err)
-		}
+		d.goes("old", writes)(d.other(writes))
 	}
 	d.made("old", ledger.Taken)
 }
@@ -100,10 +88,8 @@ func TestKillSwitchAfterARestore(t *testing.T) {
 		for _, stage := range rollout.Stages {
 			for _, after := range []time.Duration{time.Minute, 15 * time.Minute} {
 				d := newCrossroads(t, stage)
-				if err := errors.Join(d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}), d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})); err != nil {
-					t.Fatal(err)
-				}
-				d.follow()
+				d.change(store.Restored)
+				d.change(store.Stopped)
 				d.now, d.says["new"] = d.now.Add(after), row.says
 				route, err := d.create()
 				want := map[time.Duration]string{time.Minute: row.during, 15 * time.Minute: row.upstream}[after]
@@ -121,11 +107,9 @@ func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newCrossroads(t, rollout.StageOld)
-		restored := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now.Add(-time.Hour)})
-		if err := errors.Join(restored, d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})); err != nil {
-			t.Fatal(err)
-		}
-		d.follow()
+		d.change(store.Restored)
+		d.now = d.now.Add(time.Hour)
+		d.change(store.Stopped)
 		began := time.Now()
 		create := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}
 		route, err := d.Route(t.Context(), create, probes(func(ctx context.Context, _ string) rollout.ProbeResult {
@@ -146,24 +130,16 @@ func TestOldRowsAreRemoved(t *testing.T) {
 	over := d.now.Add(24 * time.Hour)
 	for id, until := range map[string]time.Time{"ends": over, "later": over.Add(time.Hour), "never": {}} {
 		route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.ended(route, ledger.Succeeded); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, d.ended(route, ledger.Succeeded))
 	}
-	if _, err := d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: someone, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(d.store.AddCounts(t.Context(), "another", []store.Counts{{Partner: someone, Operation: "bill.read", Data: []byte("{}")}}, d.now, nil))
 	for _, row := range []struct {
 		at           time.Time
 		bills, count int
 	}{{over.Add(1000 * time.Hour), 3, 0}, {over.Add(1000*time.Hour + time.Millisecond), 2, 0}} {
 		d.now = row.at
-		if err := d.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Sweep(t.Context()))
 		bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners.Of(someone), row.at)
 		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
 			t.Errorf("%s: %+v, %v", row.at, bills, err)
@@ -178,10 +154,8 @@ func TestOldRowsAreRemoved(t *testing.T) {
 func TestBillWithoutALastDayIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageOld)
-	if _, err := d.create(); err != nil {
-		t.Fatal(err)
-	}
-	if o, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
+	works(t)(d.create())
+	if o, err := d.owner(); err != nil || !o.Ends.Equal(d.now.Add(365*24*time.Hour)) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -191,22 +165,11 @@ func TestBillWithoutALastDayIsRemoved(t *testing.T) {
 func TestStopAfterARestore(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if route, err := d.create(); err != nil || route.Upstream != "new" {
-		t.Fatalf("%+v, %v", route, err)
-	}
-	for _, change := range []func() error{
-		func() error {
-			return d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now})
-		}, func() error {
-			return d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})
-		},
-	} {
+	d.goes("new")(d.create())
+	for _, action := range []store.Action{store.Restored, store.Stopped} {
 		d.now = d.now.Add(time.Minute)
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		d.change(action)
 	}
-	d.follow()
 	d.asked = nil
 	d.says["old"] = rollout.Present
 	if route, err := d.create(); err != nil || route.Upstream != "old" || len(d.asked) != 1 {
@@ -221,21 +184,15 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 	right := d.now
 	tick := func() {
 		t.Helper()
-		if _, err := d.store.Tick(t.Context(), d.now); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(d.store.Tick(t.Context(), d.now))
 	}
 	tick()
 	for id, until := range map[string]time.Time{"with an end": right.Add(24 * time.Hour), "without": {}} {
-		if _, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask); err != nil {
-			t.Fatal(err)
-		}
+		works(t)(d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: someone, Bill: id, Until: until}, d.ask))
 	}
 	sweep := func(step string, want int) {
 		t.Helper()
-		if err := d.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Sweep(t.Context()))
 		bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners.Of(someone), right)
 		if err != nil || len(bills) != 1 || bills[0].Pending != want {
 			t.Errorf("%s: %+v, %v, want %d", step, bills, err, want)
@@ -252,9 +209,7 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 		sweep(step.name, 2)
 	}
 	d.now = right.Add(years)
-	if err := d.store.ConfirmClock(t.Context(), "anna", d.now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.ConfirmClock(t.Context(), "anna", d.now))
 	d.now = d.now.Add(years)
 	sweep("wrong again, with a row that is over by either clock", 2)
 	d.now = right.Add(years)
@@ -268,59 +223,37 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 func TestWrongClockDoesNotShortenTheSettlingPeriod(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(d.store.Tick(t.Context(), d.now))
 	fresh := rollout.Call{Creates: true, Writes: true, Partner: other, Bill: bill}
-	if err := d.store.Seen(t.Context(), other, d.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.Seen(t.Context(), other, d.now))
+	must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}))
 	d.follow()
 	d.now = d.now.Add(4 * 365 * 24 * time.Hour)
-	if route, err := d.Route(t.Context(), fresh, d.ask); err != nil || route.Upstream != "old" {
-		t.Errorf("a partner that was just seen: %+v, %v", route, err)
-	}
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "anna", At: d.now.Add(-time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
+	d.goes("old", "a partner that was just seen")(d.Route(t.Context(), fresh, d.ask))
+	must(t, d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "anna", At: d.now.Add(-time.Hour)}))
 	d.follow()
-	if route, err := d.create(); !refusedFor(err, "unclear") {
-		t.Errorf("a restore an hour ago by that clock: %+v, %v", route, err)
-	}
+	d.refuses("unclear", "a restore an hour ago by that clock")(d.create())
 	if _, err := d.store.Tick(t.Context(), d.now); err != nil { // a minute later at most
 		t.Fatal(err)
 	}
 	d.now = d.now.Add(15 * time.Minute)
-	if route, err := d.create(); err != nil || route.Upstream != "new" {
-		t.Errorf("a settling period later: %+v, %v", route, err)
-	}
+	d.goes("new", "a settling period later")(d.create())
 }
 
 // If a partner was first seen while the clock was years behind, its settling period is not over when the clock is right again.
 func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(d.store.Tick(t.Context(), d.now))
+	must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}))
 	d.follow()
 	right := d.now
 	d.now = right.Add(-4 * 365 * 24 * time.Hour)
-	if err := d.RecordSeen(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.RecordSeen(t.Context(), other))
 	for _, now := range []time.Time{d.now, right.Add(time.Minute)} {
 		d.now = now
 		call := rollout.Call{Creates: true, Writes: true, Partner: other, Bill: now.String()}
-		if route, err := d.Route(t.Context(), call, d.ask); err != nil || route.Upstream != "old" {
-			t.Errorf("at %s: %+v, %v", now, route, err)
-		}
+		d.goes("old", now)(d.Route(t.Context(), call, d.ask))
 	}
 }
 
@@ -331,9 +264,7 @@ func TestLostKillSwitchAfterARestoreByAClockAhead(t *testing.T) {
 	d := newCrossroads(t, rollout.StageNew)
 	change := func(action store.Action, by string, at time.Time) {
 		t.Helper()
-		if err := d.store.Change(t.Context(), store.Change{Action: action, By: by, At: at}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.store.Change(t.Context(), store.Change{Action: action, By: by, At: at}))
 	}
 	change(store.Restored, "anna", d.now.Add(time.Hour))
 	change(store.Stopped, "anna", d.now)

@@ -23,6 +23,8 @@ const (
 	other   = "b94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873" // another partner
 )
 
+var must, works = proxytest.Must, proxytest.Works
+
 // Crossroads are a router, its store, and the results of probes of both backends.
 type crossroads struct {
 	*rollout.Router
@@ -42,9 +44,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new"+strings.Join(more, "")+"}\n")
 	earlier := d.now.Add(-time.Hour)
 	err := errors.Join(opened.Seen(t.Context(), someone, earlier), opened.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: earlier}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d.Router, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: func() time.Time { return d.now }}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,17 +56,13 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 func (d *crossroads) stage(s rollout.Stage) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
-	if err := d.store.Change(d.t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(s), By: "test", At: d.now}); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.store.Change(d.t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(s), By: "test", At: d.now}))
 	d.follow()
 }
 
 func (d *crossroads) follow() {
 	d.t.Helper()
-	if err := d.Follow(d.t.Context()); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.Follow(d.t.Context()))
 }
 
 func (d *crossroads) ask(_ context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
@@ -98,14 +94,43 @@ func (d *crossroads) made(want string, outcome ledger.Outcome) {
 	if err != nil || route.Upstream != want {
 		d.t.Fatalf("the create goes to %q, %v, want %s", route.Upstream, err, want)
 	}
-	if err := d.ended(route, outcome); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.ended(route, outcome))
 }
 
 // ended ends the create of a route.
 func (d *crossroads) ended(route rollout.Route, outcome ledger.Outcome) error {
 	return d.Ended(d.t.Context(), route, rollout.Ending{Outcome: outcome})
+}
+
+// change makes a change now, and the router reads it.
+func (d *crossroads) change(action store.Action) {
+	d.t.Helper()
+	must(d.t, d.store.Change(d.t.Context(), store.Change{Action: action, By: "test", At: d.now}))
+	d.follow()
+}
+
+// owner is the bill in the ledger.
+func (d *crossroads) owner() (proxytest.Owner, error) {
+	return proxytest.On(d.store).Owner(d.t.Context(), someone, bill)
+}
+
+// refuses expects that a call is refused, and goes that it is sent to an upstream.
+func (d *crossroads) refuses(reason string, about ...any) func(rollout.Route, error) {
+	return func(route rollout.Route, err error) {
+		d.t.Helper()
+		if !refusedFor(err, reason) {
+			d.t.Errorf("%v %+v, %v, want it refused: %s", about, route, err, reason)
+		}
+	}
+}
+
+func (d *crossroads) goes(upstream string, about ...any) func(rollout.Route, error) {
+	return func(route rollout.Route, err error) {
+		d.t.Helper()
+		if err != nil || route.Upstream != upstream {
+			d.t.Errorf("%v %+v, %v, want %s", about, route, err, upstream)
+		}
+	}
 }
 
 func refusedFor(err error, reason string) bool {
@@ -124,21 +149,6 @@ func TestCreateOfABillThatTheOldBackendHas(t *testing.T) {
 	if route, err := d.other(true); err != nil || route.Upstream != "old" || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
 	}
-}
-
-// If the old backend gives no clear answer, nothing is sent, and the ledger gets no row.
-func TestUnclearProbeLeavesNoRow(t *testing.T) {
-	t.Parallel()
-	d := newCrossroads(t, rollout.StageNew)
-	d.says["old"] = rollout.Unclear
-	if route, err := d.create(); !refusedFor(err, "unclear") {
-		t.Errorf("%+v, %v", route, err)
-	}
-	if o, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("%+v, %v", o, err)
-	}
-	d.says["old"] = rollout.Absent
-	d.made("new", ledger.Succeeded)
 }
 
 // After a change of the stage, only a bill that certainly was not created may go to the other backend.
@@ -163,17 +173,13 @@ func TestStageChangesDuringACreate(t *testing.T) {
 	for _, outcome := range []ledger.Outcome{ledger.Succeeded, ledger.Refused, ledger.Unknown} {
 		d := newCrossroads(t, rollout.StageOld)
 		first, err := d.create()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.stage(rollout.StageNew)
 		second, err := d.create()
 		if err != nil || first.Upstream != "old" || second.Upstream != "old" {
 			t.Fatalf("%+v, %+v, %v", first, second, err)
 		}
-		if err := d.ended(first, outcome); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.ended(first, outcome))
 		d.made("old", ledger.Refused) // the second is still in progress
 	}
 }
@@ -187,9 +193,7 @@ func TestCreatesOfOneBillGoToOneBackend(t *testing.T) {
 	for i := range ways {
 		if i%8 == 4 { // the stage changes while creates are under way
 			stage := []rollout.Stage{rollout.StageOld, rollout.StageNew}[i/8%2]
-			if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(stage), By: "test", At: d.now}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(stage), By: "test", At: d.now}))
 			d.follow()
 		}
 		all.Go(func() {
@@ -212,39 +216,27 @@ func TestCreatesOfOneBillGoToOneBackend(t *testing.T) {
 func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
-	d.follow()
+	d.change(store.Stopped)
 	d.asked = nil
 	d.made("old", ledger.Refused)
 	if len(d.asked) != 0 {
 		t.Errorf("asked %v", d.asked)
 	}
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Resumed, By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
-	d.follow()
+	d.change(store.Resumed)
 	d.made("new", ledger.Refused)
 
 	stranger := partner.ID(strings.Repeat("0f", 32))
-	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, To: "new", By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.Change(t.Context(), store.Change{Action: store.Staged, To: "new", By: "test", At: d.now}))
 	d.follow()
 	to := func() string {
 		route, err := d.Route(t.Context(), rollout.Call{Creates: true, Writes: true, Partner: stranger, Bill: fmt.Sprint(d.now.Unix())}, d.ask)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return route.Upstream
 	}
 	if got := to(); got != "old" {
 		t.Errorf("a partner that was not seen goes to %s", got)
 	}
-	if err := d.RecordSeen(t.Context(), stranger); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.RecordSeen(t.Context(), stranger))
 	d.now = d.now.Add(15*time.Minute - time.Second)
 	if got := to(); got != "old" {
 		t.Errorf("before its time it goes to %s", got)
@@ -260,15 +252,9 @@ func TestLedgerUnreachable(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
 	d.made("new", ledger.Succeeded)
-	if err := d.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if route, err := d.create(); !refusedFor(err, "store") {
-		t.Errorf("%+v, %v", route, err)
-	}
-	if route, err := d.other(true); !refusedFor(err, "store") {
-		t.Errorf("%+v, %v", route, err)
-	}
+	must(t, d.store.Close())
+	d.refuses("store")(d.create())
+	d.refuses("store")(d.other(true))
 	if route, err := d.other(false); err != nil || route.Upstream != "new" || !route.OnlyIfFound {
 		t.Errorf("%+v, %v", route, err)
 	}
@@ -285,7 +271,7 @@ func TestSharedBills(t *testing.T) {
 	if route, err := d.other(true); err != nil || route.Upstream != "new" || len(d.asked) != 0 {
 		t.Errorf("%+v, %v, asked %v", route, err, d.asked)
 	}
-	if _, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+	if _, err := d.owner(); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -306,9 +292,7 @@ func TestPaidReadsOfSharedBillsAreEvidence(t *testing.T) {
 		{rollout.Present, ledger.Shows{Paid: true, Amount: "1000"}, 1},
 	} {
 		route, err := d.other(false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		shown := rollout.ReadResult{Result: row.result, State: "F", Shows: row.shows}
 		relevant := route.Relevant(shown)
 		if relevant {
@@ -322,7 +306,7 @@ func TestPaidReadsOfSharedBillsAreEvidence(t *testing.T) {
 			t.Errorf("%+v: %d paid, relevant %t, %v", row, paid, relevant, err)
 		}
 	}
-	if _, err := proxytest.On(d.store).Owner(t.Context(), someone, bill); !errors.Is(err, store.ErrNotFound) {
+	if _, err := d.owner(); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -363,9 +347,7 @@ func TestResetForgetsWhatIsNotStoredYet(t *testing.T) {
 	if n := len(d.Counts().Snapshot()); n != 1 {
 		t.Fatalf("%d counts", n)
 	}
-	if err := d.Decide(t.Context(), store.Change{Action: store.Reset, Partner: someone, By: "test", At: d.now}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decide(t.Context(), store.Change{Action: store.Reset, Partner: someone, By: "test", At: d.now}))
 	if left := d.Counts().Snapshot(); len(left) > 0 {
 		t.Errorf("%+v", left)
 	}
