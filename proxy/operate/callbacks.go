@@ -82,10 +82,8 @@ func (f CallbackFilter) inStore(ctx context.Context, o *core) (filter store.Filt
 		id = partner.ID(hash)
 	} else if isHash {
 		id = o.identity(id)
-	} else {
-		if id, err = f.one(ctx, o); err != nil {
-			return filter, err
-		}
+	} else if id, err = f.one(ctx, o); err != nil {
+		return filter, err
 	}
 	filter = store.Filter{
 		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
@@ -133,7 +131,11 @@ func (o callbackVerbs) Callbacks(ctx context.Context, f CallbackFilter) (p Callb
 		return p, badRequest("limit must be at most %d", most)
 	}
 	found, err := o.Store.Page(ctx, filter)
-	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
+	p = CallbackPage{[]Callback{}, found.Next}
+	for _, c := range found.Callbacks {
+		p.Callbacks = append(p.Callbacks, o.callback(c))
+	}
+	return p, refused(err)
 }
 
 // Counts are the numbers of callbacks by state: waiting, failed and superseded.
@@ -244,13 +246,6 @@ type Redelivery struct {
 	DryRun bool   `json:"dry_run,omitzero,string"`
 }
 
-func (d Redelivery) check() error {
-	if d.DryRun {
-		return nil
-	}
-	return d.Author.check()
-}
-
 // A Selection is a decision about all failed callbacks that a filter selects.
 type Selection struct {
 	Redelivery
@@ -286,7 +281,7 @@ var redeliveries = map[string]struct {
 func (o callbackVerbs) DecideCallbacks(ctx context.Context, s Selection, progress func(Progress)) error {
 	d := redeliveries[s.Do]
 	f, err := s.inStore(ctx, o.core)
-	switch err := cmp.Or(err, s.check()); {
+	switch err := cmp.Or(err, s.checkUnless(s.DryRun)); {
 	case err != nil:
 		return err
 	case f.State != "" && f.State != store.Dead:
@@ -334,7 +329,7 @@ func (o callbackVerbs) DecideCallbacks(ctx context.Context, s Selection, progres
 // of the bill is a reason against a delivery.
 func (o callbackVerbs) DecideCallback(ctx context.Context, choice Choice) (Progress, error) {
 	d := redeliveries[choice.Do]
-	if err := choice.check(); err != nil {
+	if err := choice.checkUnless(choice.DryRun); err != nil {
 		return Progress{}, err
 	}
 	c, err := o.Store.Get(ctx, choice.ID)
@@ -385,7 +380,7 @@ type LostAddress struct {
 // AssignAddress stores the partner's address for a callback address that the store has lost. The result is the
 // callback that it is like.
 func (o callbackVerbs) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
-	if err := a.check(); err != nil {
+	if err := a.checkUnless(a.DryRun); err != nil {
 		return Callback{}, err
 	}
 	like, err := o.Store.Get(ctx, a.ID)
@@ -399,14 +394,6 @@ func (o callbackVerbs) AssignAddress(ctx context.Context, a LostAddress) (Callba
 		err = badRequest("%s", wrong.Text)
 	}
 	return one, refused(err)
-}
-
-func (o callbackVerbs) callbacks(found []store.Callback) []Callback {
-	list := make([]Callback, len(found))
-	for i, c := range found {
-		list[i] = o.callback(c)
-	}
-	return list
 }
 
 func (o callbackVerbs) callback(c store.Callback) Callback {

@@ -96,10 +96,16 @@ func (r reader) against(ctx context.Context, decided store.Rollout, m wave.Move)
 	return f.Against(m)
 }
 
-// checkDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
+// hasDefault reports whether a config has a default stage whose changes need the store.
+func (r reader) hasDefault(c *config.Config) bool { return r.store != nil && r.rollout != nil && c.Rollout != nil }
+
+// CheckDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
 // moves all partners without a stage of their own, and needs the same preconditions as that move by an operator. If
-// there are reasons against it, the error is a [*wave.Blocked].
-func (r reader) checkDefault(ctx context.Context, c *config.Config) error {
+// there are reasons against it, the error is a [*wave.Blocked]. It writes nothing.
+func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
+	if !r.hasDefault(c) {
+		return nil
+	}
 	decided, err := r.store.Rollout(ctx)
 	if err != nil {
 		return fmt.Errorf("rollout.default cannot be checked: %w", err)
@@ -109,45 +115,35 @@ func (r reader) checkDefault(ctx context.Context, c *config.Config) error {
 	if b.From == "" || b.From == b.To || set {
 		return nil
 	}
-	move := wave.Move{From: rollout.At(b.From, 0), To: rollout.At(b.To, 0)}
-	if b.Reasons = r.against(ctx, decided, move); len(b.Reasons) == 0 {
+	b.Reasons = r.against(ctx, decided, wave.Move{From: rollout.At(b.From, 0), To: rollout.At(b.To, 0)})
+	if len(b.Reasons) == 0 {
 		return nil
 	}
 	return b
 }
 
+// AcceptDefault records the default stage of a config that takes effect, for the next CheckDefault.
+func (r reader) AcceptDefault(ctx context.Context, c *config.Config) error {
+	if !r.hasDefault(c) {
+		return nil
+	}
+	return r.store.SetConfigDefault(ctx, c.Rollout.Default, r.rollout.Now())
+}
+
 // StartDefault checks the default stage of the config at the start. If there are reasons against it, the one of the
 // config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
 func StartDefault(ctx context.Context, s *store.Store, r *rollout.Router, c *config.Config) error {
-	if s == nil {
-		return nil
-	}
-	err := newReader(s, r).checkDefault(ctx, c)
+	reads := newReader(s, r)
+	err := reads.CheckDefault(ctx, c)
 	if blocked, ok := errors.AsType[*wave.Blocked](err); ok {
 		r.KeepDefault(c, blocked.From, blocked)
 		return nil
 	}
 	if err == nil {
-		err = s.SetConfigDefault(ctx, c.Rollout.Default, r.Now())
+		err = reads.AcceptDefault(ctx, c)
 	}
 	if err != nil {
 		return fmt.Errorf("rollout: %w", err)
 	}
 	return nil
-}
-
-// CheckDefault returns why a config cannot take effect at a reload, nil if it can. It writes nothing.
-func (o *Operator) CheckDefault(ctx context.Context, c *config.Config) error {
-	if o.Store == nil || o.Rollout == nil || c.Rollout == nil {
-		return nil
-	}
-	return o.checkDefault(ctx, c)
-}
-
-// AcceptDefault records the default stage of a config that takes effect, for the next CheckDefault.
-func (o *Operator) AcceptDefault(ctx context.Context, c *config.Config) error {
-	if o.Store == nil || o.Rollout == nil || c.Rollout == nil {
-		return nil
-	}
-	return o.Store.SetConfigDefault(ctx, c.Rollout.Default, o.Rollout.Now())
 }

@@ -210,6 +210,14 @@ func (a Author) check() error {
 	return nil
 }
 
+// checkUnless is check, unless nothing will be changed.
+func (a Author) checkUnless(preview bool) error {
+	if preview {
+		return nil
+	}
+	return a.check()
+}
+
 // A Limit bounds the entries of an answer. Zero is 100.
 type Limit struct {
 	Most *int `json:"limit,omitzero,string"`

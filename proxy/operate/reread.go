@@ -201,11 +201,8 @@ func (o billVerbs) readFor(
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
 // Limits.Reads bounds the reads. [Operator.Reads] shows how far they are.
 func (o billVerbs) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
-	if err := o.needStore(); err != nil {
-		return Reads{}, err
-	}
 	id, err := p.one(ctx, o.core)
-	if err == nil {
+	if err = cmp.Or(o.needStore(), err); err == nil {
 		err = o.Store.PlanReads(ctx, id)
 	}
 	if err != nil {
@@ -222,11 +219,8 @@ type Reads struct {
 
 // Reads counts the bills of one partner or of all.
 func (o billVerbs) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
-	if err := o.needStore(); err != nil {
-		return Reads{}, err
-	}
 	id, err := p.one(ctx, o.core)
-	if err != nil {
+	if err = cmp.Or(o.needStore(), err); err != nil {
 		return Reads{}, err
 	}
 	f := store.BillFilter{List: store.UnknownBills, PartnerPrefix: id, Now: o.Now(), Limit: 1}
@@ -251,14 +245,8 @@ type Dismissed struct {
 
 // Dismiss resolves the unknown outcomes of a bill without a read: an operator knows them from elsewhere.
 func (o billVerbs) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
-	if err := o.needStore(); err != nil {
-		return n, err
-	}
-	if err := d.check(); err != nil {
-		return n, err
-	}
 	id, err := o.named(ctx, d.Partner)
-	switch {
+	switch err := cmp.Or(o.needStore(), d.check(), err); {
 	case err != nil:
 		return n, err
 	case id == "" || d.Bill == "":

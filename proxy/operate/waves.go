@@ -97,10 +97,7 @@ func (n WaveName) valid() error {
 
 // CreateWave starts a wave.
 func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
-	if err := cmp.Or(o.needStore(), w.valid()); err != nil {
-		return info, err
-	}
-	if err := w.check(); !w.Preview && err != nil {
+	if err := cmp.Or(o.needStore(), w.valid(), w.checkUnless(w.Preview)); err != nil {
 		return info, err
 	}
 	settings := o.Rollout.Settings()
@@ -202,46 +199,34 @@ func (o waveVerbs) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	if err != nil {
 		return nil, err
 	}
+	return o.summaries(ctx, all...)
+}
+
+// summaries returns waves without their partners, also those whose plan cannot be read: they can be stopped.
+func (o waveVerbs) summaries(ctx context.Context, all ...store.Wave) ([]WaveInfo, error) {
 	decided, err := o.Store.Rollout(ctx)
-	if err != nil {
-		return nil, err
-	}
 	infos, facts := []WaveInfo{}, o.facts(ctx, decided, "", 0, wave.Needs{})
 	for _, w := range all {
-		info, err := o.waveSummary(ctx, w, facts)
-		if err != nil {
-			return nil, err
+		partners, failed := o.Store.WavePartners(ctx, w.Name)
+		err = cmp.Or(err, failed)
+		plan, unread := wave.Read(w.Plan)
+		if unread != nil {
+			w.Why = evidence.Say("unchecked", unread).Stored()
+		}
+		info := o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0)
+		if unread != nil { // the last step is not known
+			info.Done = 0
 		}
 		infos = append(infos, info)
 	}
-	return infos, nil
-}
-
-// waveSummary returns a wave without its partners, also one whose plan cannot be read: it can be stopped.
-func (o waveVerbs) waveSummary(ctx context.Context, w store.Wave, facts *wave.Facts) (info WaveInfo, err error) {
-	partners, err := o.Store.WavePartners(ctx, w.Name)
-	if err != nil {
-		return info, err
-	}
-	plan, unread := wave.Read(w.Plan)
-	if unread != nil {
-		w.Why = evidence.Say("unchecked", unread).Stored()
-	}
-	info = o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0)
-	if unread != nil { // the last step is not known
-		info.Done = 0
-	}
-	return info, nil
+	return infos, err
 }
 
 // waveAnswer returns a wave with a page of its partners, or its summary if its plan cannot be read.
 func (o waveVerbs) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
 	if _, unread := wave.Read(w.Plan); unread != nil {
-		decided, err := o.Store.Rollout(ctx)
-		if err != nil {
-			return info, err
-		}
-		return o.waveSummary(ctx, w, o.facts(ctx, decided, "", 0, wave.Needs{}))
+		infos, err := o.summaries(ctx, w)
+		return infos[0], err
 	}
 	view, err := o.lookAt(ctx, w, after, limit)
 	return o.waveInfo(view, after, limit), err
@@ -291,10 +276,7 @@ var WaveChanges = map[string][]store.WaveState{
 
 // ChangeWave makes one of WaveChanges.
 func (o waveVerbs) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
-	if err := o.needStore(); err != nil {
-		return info, err
-	}
-	if err := c.check(); !c.Preview && err != nil {
+	if err := cmp.Or(o.needStore(), c.checkUnless(c.Preview)); err != nil {
 		return info, err
 	}
 	w, err := o.wave(ctx, c.WaveName)
