@@ -3,10 +3,12 @@ package evidence_test
 import (
 	"math"
 	"math/big"
+	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -36,50 +38,25 @@ func TestChanceOfMore(t *testing.T) {
 
 func TestVerdictOfCalls(t *testing.T) {
 	t.Parallel()
-	type backend map[string]int // calls by code
-	for name, row := range map[string]struct {
-		before, after backend
-		creates       bool
-		lack          string
-		want          evidence.Ruling
-		few           bool
-		why           string
-	}{
-		"alike":                             {backend{"0000": 90, "BILL_001": 10}, backend{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"fewer failures at the new backend": {backend{"0000": 50, "BILL_001": 50}, backend{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"one too few":                       {backend{"0000": 100}, backend{"0000": 99}, false, "", evidence.Inconclusive, true, "calls: 99, at least 100 are needed"},
-		"too few at the old backend":        {backend{"0000": 99}, backend{"0000": 100}, false, "", evidence.Inconclusive, true, "calls at the old backend to compare with: 99, at least 100 are needed"},
-		"a failure that is new, once":       {backend{"0000": 1000}, backend{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100, at the old backend 0 of 1000"},
-		"a failure that is new":             {backend{"0000": 1000}, backend{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "significantly more often: PARTNER_007 5 of 100, at the old backend 0 of 1000"},
-		"more often, not significantly":     {backend{"0000": 95, "BILL_001": 5}, backend{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"more often":                        {backend{"0000": 95, "BILL_001": 5}, backend{"0000": 70, "BILL_001": 30}, false, "", evidence.Fail, false, "significantly more often: BILL_001 30 of 100, at the old backend 5 of 100"},
-		"no answers":                        {backend{"0000": 100}, backend{"0000": 80, "none": 20}, false, "", evidence.Fail, false, "significantly more often: none 20 of 100, at the old backend 0 of 100"},
-		"of few calls, and significant":     {backend{"0000": 20}, backend{"ERROR": 20}, false, "", evidence.Fail, false, "significantly more often: ERROR 20 of 20, at the old backend 0 of 20"},
-		"creates that fail less often":      {backend{"0000": 160, "BILL_007": 40}, backend{"0000": 200}, true, "", evidence.Fail, false, "significantly less often: BILL_007 0 of 200, at the old backend 40 of 200"},
-		"others that fail less often":       {backend{"0000": 160, "BILL_002": 40}, backend{"0000": 200}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"a little more of each code": {
-			backend{"0000": 1990, "BILL_001": 2, "BILL_002": 2, "BILL_003": 2, "BILL_007": 2, "BILL_009": 2},
-			backend{"0000": 165, "BILL_001": 3, "BILL_002": 3, "BILL_003": 3, "BILL_007": 3, "BILL_009": 3},
-			false, "",
-			evidence.Fail, false, "significantly more often: failures 15 of 180, at the old backend 10 of 2000",
-		},
-		"what cannot be carried": {backend{"0000": 200}, backend{}, false, "BILL_010 bill.sendType", evidence.Fail, false, "the form of the new backend cannot carry BILL_010 bill.sendType (calls: 1)"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, cells := range proxytest.Rows(t, "testdata/calls.txt") {
+		t.Run(cells[0], func(t *testing.T) {
 			t.Parallel()
 			counts := newCounts()
-			for backend, calls := range map[evidence.Backend]backend{evidence.Old: row.before, evidence.New: row.after} {
-				for code, n := range calls {
+			for backend, calls := range cells[1:3] {
+				for call := range strings.FieldsSeq(calls) {
+					code, number, _ := strings.Cut(call, ":")
+					n, err := strconv.Atoi(number)
+					must(t, err)
 					for range n {
-						counts.Ended(someone, "bill.create", backend, evidence.End{Code: code, Succeeded: true, Creates: row.creates})
+						counts.Ended(someone, "bill.create", evidence.Backend(backend), evidence.End{Code: code, Succeeded: true, Creates: cells[3] != ""})
 					}
 				}
 			}
-			if row.lack != "" {
-				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", row.lack}})
+			if lack := cells[4]; lack != "" {
+				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", lack}})
 			}
 			got := evidence.Verdicts(counts.Snapshot(), limits)
-			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason.String() != row.why || got[0].Few != row.few {
+			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || string(got[0].Ruling) != cells[5] || got[0].Few != (cells[6] != "") || got[0].Reason.String() != cells[7] {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -126,63 +103,10 @@ func TestCallsWithoutASuccessAreNotCounted(t *testing.T) {
 func TestReadBackIsComparedWithTheCreate(t *testing.T) {
 	t.Parallel()
 	read := compileTable(t).Operation("bill.read")
-	for name, row := range map[string]struct {
-		body    string
-		status  int
-		want    evidence.Class
-		differs string
-	}{
-		"unpaid, no amount":             {`{"billId":"1","apprState":"W","apprPrice":""}`, 200, evidence.Same, ""},
-		"unpaid, zero":                  {`{"billId":"1","apprState":"W","apprPrice":0}`, 200, evidence.Same, ""},
-		"unpaid, what was asked for":    {`{"billId":"1","apprState":"W","apprPrice":"30000"}`, 200, evidence.Same, ""},
-		"unpaid, another amount":        {`{"billId":"1","apprState":"W","apprPrice":3000}`, 200, evidence.Differs, "apprPrice money 30000 (requested) 3000"},
-		"paid":                          {`{"billId":"1","apprState":"F","apprPrice":30000}`, 200, evidence.Same, ""},
-		"paid, another amount":          {`{"billId":"1","apprState":"F","apprPrice":"300000"}`, 200, evidence.Differs, "apprPrice money 30000 (requested) 300000"},
-		"paid, nothing":                 {`{"billId":"1","apprState":"F","apprPrice":"0"}`, 200, evidence.Differs, "apprPrice money 30000 (requested) 0"},
-		"paid, no amount shown":         {`{"billId":"1","apprState":"F"}`, 200, evidence.NoAnswer, ""},
-		"destroyed by then":             {`{"billId":"1","apprState":"D"}`, 200, evidence.Moved, ""},
-		"cancelled by then":             {`{"billId":"1","apprState":"C","apprPrice":"1"}`, 200, evidence.Moved, ""},
-		"a state that there is not":     {`{"billId":"1","apprState":"X"}`, 200, evidence.Differs, "apprState state unpaid (requested) X"},
-		"another bill":                  {`{"billId":"2","apprState":"W"}`, 200, evidence.Differs, "billId bill (requested) (another)"},
-		"not found":                     {`{"code":"BILL_003","message":"no","data":null}`, 200, evidence.NotThere, ""},
-		"not found, in the other form":  {`{"code":"9980","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 9980"},
-		"refused":                       {`{"code":"PARTNER_006","message":"no","data":null}`, 200, evidence.Differs, "(code) code 0000 PARTNER_006"},
-		"maintenance":                   {`{"code":"MAINTAINED_METHOD","message":"no","data":null}`, 200, evidence.NoAnswer, ""},
-		"no answer":                     {`<html>`, 502, evidence.NoAnswer, ""},
-		"a success that shows nothing":  {`{"billId":"1","apprPrice":"30000"}`, 200, evidence.NoAnswer, ""},
-		"its bill, the amount as a sum": {`{"billId":"1","apprState":"F","apprPrice":30000.0}`, 200, evidence.Differs, "apprPrice money 30000 (requested) 30000.0"},
-	} {
-		a := answer("v2", row.body)
-		a.Status = row.status
-		got := evidence.CompareCreated(read, "1", "30000", a)
-		if got.Class != row.want || shownDifferences(got) != row.differs || !got.ReadBack || got.Bill != "1" {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
-// A bill of canary that a read does not show gives INCONCLUSIVE; a difference in it gives FAIL.
-func TestVerdictOfReadBacks(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		last evidence.Comparison
-		want evidence.Ruling
-		why  string
-	}{
-		"alike":     {evidence.Comparison{Class: evidence.Same}, evidence.Pass, "at most 2.45 % differ"},
-		"not shown": {evidence.Comparison{Class: evidence.NotThere}, evidence.Inconclusive, "1 of 121 bills were not shown by a read after their create"},
-		"money":     {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "apprPrice", Kind: evidence.InMoney}}}, evidence.Fail, "differs: apprPrice (money) in 1"},
-		"bill":      {evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{{Path: "billId", Kind: evidence.InBill}}}, evidence.Fail, "differs: billId (bill) in 1"},
-	} {
-		counts := evidence.NewCounts("t", func() time.Time { return since })
-		for i := range 120 {
-			counts.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: string(rune('a' + i)), Succeeded: [2]bool{true, true}, ReadBack: true})
-		}
-		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
-		counts.Add(someone, "bill.create", row.last)
-		got := evidence.Verdicts(counts.Snapshot(), limits)
-		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason.String() != row.why {
-			t.Errorf("%s: %+v", name, got)
+	for _, cells := range proxytest.Rows(t, "testdata/readbacks.txt") {
+		got := evidence.CompareCreated(read, "1", "30000", answerIn(cells[1]))
+		if string(got.Class) != cells[2] || shownDifferences(got) != cells[3] || !got.ReadBack || got.Bill != "1" {
+			t.Errorf("%s: %+v", cells[0], got)
 		}
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 
 	"github.com/google/go-cmp/cmp"
@@ -113,6 +117,8 @@ func TestBoundsOfImpossibleCountsDoNotPanic(t *testing.T) {
 	}
 }
 
+var must = proxytest.Must
+
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 // limits are the defaults of the config.
@@ -122,131 +128,68 @@ func newCounts() *evidence.Counts {
 	return evidence.NewCounts("0123456789ab", func() time.Time { return since })
 }
 
-// add counts n comparisons of as many bills.
-func add(t *evidence.Counts, n int, class evidence.Class, differences ...evidence.Difference) {
-	for i := range n {
-		t.Add(someone, "bill.read", evidence.Comparison{
-			Class: class, Differences: differences, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, Request: fmt.Sprint("call-", i), At: since.Add(time.Hour),
-		})
-	}
-}
-
-// readBack adds bills of canary that were read back.
-func readBack(t *evidence.Counts, n int, class evidence.Class) {
-	for i := range n {
-		t.Add(someone, "bill.create", evidence.Comparison{Class: class, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true})
-	}
-}
-
-// paidOf adds bills of canary that were read back, of which some are paid.
-func paidOf(t *evidence.Counts, n, paid int) {
-	for i := range n {
-		t.Add(someone, "bill.create", evidence.Comparison{
-			Class: evidence.Same, Bill: fmt.Sprint("bill-", i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < paid,
-		})
-	}
-}
-
 func TestR46_Verdict(t *testing.T) {
 	t.Parallel()
-	in := func(path string, kind evidence.Kind) evidence.Difference {
-		return evidence.Difference{Path: path, Kind: kind, Old: "9", New: "99"}
-	}
-	for _, test := range []struct {
-		name   string
-		count  func(*evidence.Counts)
-		ruling evidence.Ruling
-		reason string
-	}{
-		{"as many as are needed", func(t *evidence.Counts) { add(t, 100, evidence.Same) }, evidence.Pass, "at most 2.96 % differ"},
-		{"one too few", func(t *evidence.Counts) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "comparisons: 99, at least 100 are needed"},
-		{"of too few bills", func(t *evidence.Counts) {
-			for range 10 {
-				add(t, 29, evidence.Same)
-			}
-		}, evidence.Inconclusive, "distinct bills: 29, at least 30 are needed"},
-		{"of enough bills", func(t *evidence.Counts) {
-			for range 10 {
-				add(t, 30, evidence.Same)
-			}
-		}, evidence.Pass, "at most 1.00 % differ"},
-		{"about no bills", func(t *evidence.Counts) {
-			for range 100 {
-				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
-			}
-		}, evidence.Pass, "at most 2.96 % differ"},
-		{"money, once", func(t *evidence.Counts) {
-			add(t, 10_000, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprPrice", evidence.InMoney))
-		}, evidence.Fail, "differs: apprPrice (money) in 1"},
-		{"state, and nothing else", func(t *evidence.Counts) { add(t, 1, evidence.Differs, in("apprState", evidence.InState)) }, evidence.Fail, "differs: apprState (state) in 1"},
-		{"a number of an approval, once", func(t *evidence.Counts) {
-			add(t, 10_000, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprNum", evidence.InExact))
-		}, evidence.Fail, "differs: apprNum (exact) in 1"},
-		{"codes, of failures", func(t *evidence.Counts) {
-			add(t, 1000, evidence.Same)
-			t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Differs, Differences: []evidence.Difference{in("(code)", evidence.InCode)}})
-		}, evidence.Fail, "differs: (code) (code) in 1"},
-		{"another field, now and then", func(t *evidence.Counts) {
-			add(t, 999, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
-		}, evidence.Pass, "at most 0.48 % differ"},
-		{"another field, once in few", func(t *evidence.Counts) {
-			add(t, 99, evidence.Same)
-			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
-		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
-		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
-		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Inconclusive, "comparisons: 99, at least 100 are needed"},
-		{"not there is neither", func(t *evidence.Counts) {
-			add(t, 100, evidence.Same)
-			add(t, 10_000, evidence.NotThere)
-		}, evidence.Pass, "at most 2.96 % differ"},
-		{"nothing but not there", func(t *evidence.Counts) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "comparisons: 0, at least 100 are needed"},
-		{"what moved is neither", func(t *evidence.Counts) {
-			add(t, 100, evidence.Same)
-			add(t, 10_000, evidence.Moved)
-		}, evidence.Pass, "at most 2.96 % differ"},
-		{"what moved before it was read back", func(t *evidence.Counts) {
-			readBack(t, 100, evidence.Same)
-			readBack(t, 6, evidence.Moved)
-		}, evidence.Inconclusive, "6 of 106 bills were cancelled or destroyed when they were read back"},
-		{"a few that moved before they were read back", func(t *evidence.Counts) {
-			readBack(t, 100, evidence.Same)
-			readBack(t, 5, evidence.Moved)
-		}, evidence.Pass, "at most 2.96 % differ"},
-		{"of bills that are not paid", func(t *evidence.Counts) { paidOf(t, 100, 0) }, evidence.Inconclusive, "paid bills that were compared: 0, at least 5 are needed"},
-		{"of too few paid bills", func(t *evidence.Counts) {
-			for range 3 {
-				paidOf(t, 100, 4)
-			}
-		}, evidence.Inconclusive, "paid bills that were compared: 4, at least 5 are needed"},
-		{"of enough paid bills", func(t *evidence.Counts) { paidOf(t, 100, 5) }, evidence.Pass, "at most 2.96 % differ"},
-		{"often no answer", func(t *evidence.Counts) {
-			add(t, 100, evidence.Same)
-			add(t, 6, evidence.NoAnswer)
-		}, evidence.Inconclusive, "6 of 106 had no answer"},
-		{"seldom no answer", func(t *evidence.Counts) {
-			add(t, 100, evidence.Same)
-			add(t, 5, evidence.NoAnswer)
-		}, evidence.Pass, "at most 2.96 % differ"},
-		{"failures that are alike show nothing", func(t *evidence.Counts) {
-			add(t, 1, evidence.Same)
-			for i := range 1000 {
-				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
-			}
-		}, evidence.Inconclusive, "comparisons: 1, at least 100 are needed"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, cells := range proxytest.Rows(t, "testdata/verdicts.txt") {
+		t.Run(cells[0], func(t *testing.T) {
 			t.Parallel()
 			counts := newCounts()
-			test.count(counts)
+			by := evidence.ByShadow
+			for part := range strings.SplitSeq(cells[1], ", ") {
+				if counted(t, counts, strings.Fields(part)) == "bill.create" {
+					by = evidence.ByReadBack
+				}
+			}
 			got := evidence.Verdicts(counts.Snapshot(), limits)
-			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason.String() != test.reason {
-				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
+			if len(got) != 1 || got[0].Evidence != by || string(got[0].Ruling) != cells[2] || got[0].Reason.String() != cells[3] {
+				t.Errorf("%+v, want %s: %s", got, cells[2], cells[3])
 			}
 		})
 	}
+}
+
+// counted counts the comparisons of words of testdata/verdicts.txt, and returns their operation.
+func counted(t *testing.T, counts *evidence.Counts, words []string) (operation string) {
+	t.Helper()
+	n, err := strconv.Atoi(words[0])
+	must(t, err)
+	operation, paid, times := "bill.read", 0, 1
+	c := evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}}
+	noBill := false
+	for _, word := range words[1:] {
+		number, isPaid := strings.CutPrefix(word, "paid:")
+		repeats, isTimes := strings.CutPrefix(word, "x")
+		switch {
+		case isPaid:
+			paid, err = strconv.Atoi(number)
+			c.States = true
+			fallthrough
+		case word == "created":
+			operation, c.ReadBack = "bill.create", true
+		case isTimes:
+			times, err = strconv.Atoi(repeats)
+		case word == "nobill":
+			noBill = true
+		case word == "refused":
+			c.Succeeded = [2]bool{}
+		case slices.Contains(evidence.Classes, evidence.Class(word)):
+			c.Class = evidence.Class(word)
+		case c.Differences == nil:
+			c.Class, c.Differences = evidence.Differs, []evidence.Difference{{Path: word, Old: "9", New: "99"}}
+		default:
+			c.Differences[0].Kind = evidence.Kind(word)
+		}
+		must(t, err)
+	}
+	for range times {
+		for i := range n {
+			if c.Bill, c.Paid = fmt.Sprint("bill-", c.Class, c.ReadBack && c.Class != evidence.Same, i), i < paid; noBill {
+				c.Bill = ""
+			}
+			counts.Add(someone, operation, c)
+		}
+	}
+	return operation
 }
 
 // The merged counts of two replicas equal those of one replica that made all comparisons.
@@ -284,14 +227,13 @@ func TestCountsMerge(t *testing.T) {
 func TestSnapshotIsACopy(t *testing.T) {
 	t.Parallel()
 	counts := newCounts()
-	d := evidence.Difference{Path: "apprNum", Kind: evidence.InOther}
-	add(counts, 10, evidence.Differs, d)
+	counted(t, counts, strings.Fields("10 apprNum other"))
 	s := counts.Snapshot()
 	before, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(counts, 500, evidence.Differs, d)
+	counted(t, counts, strings.Fields("500 apprNum other"))
 	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
 		t.Errorf("%s, then %s, %v", before, after, err)
 	}
