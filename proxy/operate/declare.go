@@ -21,24 +21,32 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	if c, err = o.begin(s.Decision, store.Stopped, s.Preview); err != nil {
 		return c, err
 	}
-	if s.Preview {
-		return o.previewStop(ctx, c)
-	}
 	within := preconditionsWithin
-	if len(s.Force) > 0 && !s.Force.bare() { // the reasons do not matter
+	switch {
+	case s.Preview:
+		within /= 2
+	case len(s.Force) > 0 && !s.Force.bare(): // the reasons do not matter
 		within /= 6
 	}
-	reasons, err := o.againstStop(ctx, within)
-	if err != nil { // the kill switch must work without the store, too
+	read, done := context.WithTimeout(ctx, within)
+	defer done()
+	var reasons []wave.BlockingReason
+	decided, unread := o.Store.Rollout(read)
+	unchecked := unread
+	if unread == nil {
+		reasons, unchecked = o.facts(read, decided, "", within, wave.Needs{Marked: true}).AgainstStop()
+	}
+	if s.Preview {
+		return o.previewStop(c, decided.Stopped, reasons, unread, unchecked), nil
+	}
+	if unchecked != nil { // the kill switch must work without the store, too
 		o.Logger.Error(
 			"the calls that the old backend cannot carry could not be looked up before the stop",
-			"error", err.Error(),
+			"error", unchecked.Error(),
 		)
 	}
 	if err := c.override(reasons, s.Force); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/6)
-		defer cancel()
-		if decided, unread := o.Store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
+		if !decided.Stopped.At.IsZero() {
 			return o.alreadyStopped(ctx, decided.Stopped) // it is on already: the reasons do not matter
 		}
 		return c, err
@@ -64,42 +72,26 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	return o.changed(ctx, c)
 }
 
-// againstStop returns the reasons against a stop, with an error those that are known. It does not wait for counts to be
-// stored.
-func (o *Operator) againstStop(ctx context.Context, within time.Duration) ([]wave.BlockingReason, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	decided, err := o.Store.Rollout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return o.facts(ctx, decided, "", within, wave.Needs{Marked: true}).AgainstStop()
-}
-
 // previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop
 // itself, it needs no store.
-func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
-	const within = preconditionsWithin / 2
-	read, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	decided, err := o.Store.Rollout(read)
-	first := decided.Stopped
+func (o *Operator) previewStop(
+	c Change, first store.Declaration, reasons []wave.BlockingReason, unread, unchecked error,
+) Change {
 	if pending := o.Rollout.Stopping(); pending != nil {
 		first = *pending
 	}
 	if !first.At.IsZero() {
 		c.By, c.At, c.Already = first.By, first.At, true
-		return c, nil
+		return c
 	}
-	reasons, unread := o.againstStop(ctx, within)
 	c.Reasons = list(reasons)
 	switch {
-	case err != nil:
-		c.Warning = evidence.Say("stop_unread")
 	case unread != nil:
-		c.Warning = evidence.Say("stop_unchecked", unread)
+		c.Warning = evidence.Say("stop_unread")
+	case unchecked != nil:
+		c.Warning = evidence.Say("stop_unchecked", unchecked)
 	}
-	return c, nil
+	return c
 }
 
 // alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may
