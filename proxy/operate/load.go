@@ -78,11 +78,11 @@ const preconditionsWithin = 3 * time.Second
 
 // undrained reads the bills for the moves to drained: for all of them together as long as for one, as there can be
 // millions.
-func (r reader) undrained(ctx context.Context, f *wave.Facts, moves ...wave.Move) {
+func (r reader) undrained(ctx context.Context, f *wave.Facts, of ...wave.Move) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	f.Bills = map[partner.ID]wave.Known[[]store.Bills]{}
-	for _, m := range moves {
+	for _, m := range of {
 		if m.To.Stage == rollout.StageDrained {
 			f.Bills[m.Partner] = wave.As(r.openBills(ctx, store.AllPartners.Of(m.Partner)))
 		}

@@ -145,16 +145,16 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	rows, moves := []PartnerRow{}, map[partner.ID]wave.Move{}
+	rows, next := []PartnerRow{}, map[partner.ID]wave.Move{}
 	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
 		rows = append(rows, PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]})
 		if to, more := one.position().Next(facts.Settings.Config.Bills); more {
-			moves[one.ID] = wave.Move{Partner: one.ID, From: one.position(), To: to}
+			next[one.ID] = wave.Move{Partner: one.ID, From: one.position(), To: to}
 		}
 	}
-	o.undrained(ctx, facts, slices.Collect(maps.Values(moves))...)
+	o.undrained(ctx, facts, slices.Collect(maps.Values(next))...)
 	for i := range rows {
-		if m, more := moves[rows[i].ID]; more {
+		if m, more := next[rows[i].ID]; more {
 			reasons := facts.Against(m)
 			rows[i].Step = Step{setting(m.To), facts.Ruling(m, reasons), list(reasons)}
 		}

@@ -60,13 +60,13 @@ func (o waveVerbs) waveView(
 	}
 	counted, err := o.Rollout.Counts().Of(ctx, of...)
 	facts.Count(counted, err, o.Rollout.Counts().Limits())
-	var moves []wave.Move
+	var next []wave.Move
 	for _, r := range wave.Positions(plan, w, page, facts).Rows {
 		if !r.Done && r.Waits.Kind == "" {
-			moves = append(moves, wave.Move{Partner: r.Partner, To: r.Next})
+			next = append(next, wave.Move{Partner: r.Partner, To: r.Next})
 		}
 	}
-	o.undrained(ctx, facts, moves...)
+	o.undrained(ctx, facts, next...)
 	return wave.Look(plan, w, partners, facts), nil
 }
 
