@@ -97,7 +97,9 @@ func (r reader) against(ctx context.Context, decided store.Rollout, m wave.Move)
 }
 
 // hasDefault reports whether a config has a default stage whose changes need the store.
-func (r reader) hasDefault(c *config.Config) bool { return r.store != nil && r.rollout != nil && c.Rollout != nil }
+func (r reader) hasDefault(c *config.Config) bool {
+	return r.store != nil && r.rollout != nil && c.Rollout != nil
+}
 
 // CheckDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
 // moves all partners without a stage of their own, and needs the same preconditions as that move by an operator. If
