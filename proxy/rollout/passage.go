@@ -141,8 +141,10 @@ func (p *passage) askBoth(ctx context.Context, preferred evidence.Backend) (foun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	other := make(chan ProbeResult, 1) // it may not be received
+	// The probe may end after the call: it does not refer to p, which holds the call.
+	r, ask, upstream := p.r, p.ask, p.s.Backends[1-preferred]
 	go func() {
-		found, _ := p.probe(ctx, 1-preferred)
+		found, _ := r.probe(ctx, ask, upstream)
 		other <- found
 	}()
 	found[preferred], answer = p.probe(ctx, preferred)
@@ -157,16 +159,21 @@ func (p *passage) askBoth(ctx context.Context, preferred evidence.Backend) (foun
 	return found, answer
 }
 
-// probe probes a backend. A panic must not end the process; its result is Unclear, so that nothing is sent. The
+// probe probes a backend.
+func (p *passage) probe(ctx context.Context, backend evidence.Backend) (ProbeResult, Answer) {
+	return p.r.probe(ctx, p.ask, p.s.Backends[backend])
+}
+
+// probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The
 // value of the panic is not logged: it may contain parts of an answer.
-func (p *passage) probe(ctx context.Context, backend evidence.Backend) (found ProbeResult, answer Answer) {
+func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult, answer Answer) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			found = Unclear
-			p.r.log.Error("panic in a probe", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			r.log.Error("panic in a probe", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 		}
 	}()
-	return p.ask(ctx, p.s.Backends[backend])
+	return ask(ctx, upstream)
 }
 
 // found records that an upstream has the bill. It returns why the call cannot be sent there, nil if it can.
