@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -106,7 +106,7 @@ func (x *exchange) failure(err error) outcome {
 	var (
 		ours      *refusal
 		untaken   *translate.Refusal
-		unowned   *rollout.Refused
+		unowned   *routing.Refused
 		forwarded *upstream.Failure
 	)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -53,7 +53,7 @@ type received struct {
 	waited   bool                  // the request arrived before its connection was accepted
 	sendCtx  context.Context       // of a write: it is sent only until this context ends
 	readCall *translate.Call       // the request, read before its target is known; nil if no rollout decides
-	call     rollout.Call          // what the rollout needs of the request; zero if no rollout decides
+	call     routing.Call          // what the rollout needs of the request; zero if no rollout decides
 	partner  admission.PartnerCall // zero if it has not been counted
 	id       partner.ID            // see exchange.partner
 }
@@ -61,7 +61,7 @@ type received struct {
 // routed is where the call goes.
 type routed struct {
 	target *routeTarget  // nil until it is known
-	route  rollout.Route // the rollout's decision; zero if no rollout decides
+	route  routing.Route // the rollout's decision; zero if no rollout decides
 }
 
 // forwarded is what is known of the call to the upstream.
@@ -72,7 +72,7 @@ type forwarded struct {
 	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	state   bool                // the reply has a state of the bill
 	lacks   []string            // paths of values that every such reply should have and this one does not
-	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
+	shown   *routing.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
 
@@ -352,7 +352,7 @@ func (x *exchange) post(r *upstream.Request) (reply httpconn.Reply, err error) {
 func (x *exchange) mayReuse() bool {
 	route := x.to.route
 	return x.route.operation == x.state.readOperation && !route.Deniable &&
-		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
+		!route.Relevant(routing.ReadResult{Result: routing.Absent})
 }
 
 // prove records that the upstream knows the key, which this source has sent: it has answered about the bill. A refusal

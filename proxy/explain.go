@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -16,7 +16,7 @@ import (
 
 // probeReply is an upstream's reply to a read of a bill, in the caller's form.
 type probeReply struct {
-	rollout.Answer // of a bill that was not found; not masked (failures.mask_hosts)
+	routing.Answer // of a bill that was not found; not masked (failures.mask_hosts)
 
 	state  string // of a bill that was found
 	means  string // what the state means by the table
@@ -33,7 +33,7 @@ type probeReply struct {
 // explainUnknownOutcome reads the bill after a write without a reply. It returns what the answer says of it, before or
 // after the text about the outcome, and what the read shows. The answer never says that the bill does not exist: the
 // write may still take effect.
-func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollout.ReadResult) {
+func (x *exchange) explainUnknownOutcome() (before, after message, shown *routing.ReadResult) {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
 		return nil, nil, nil
@@ -47,17 +47,17 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
 	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.Config().Name)
-	shown = &rollout.ReadResult{
+	shown = &routing.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 		Shows: reply.shows,
 	}
 	switch {
-	case found == rollout.Present:
+	case found == routing.Present:
 		if reply.price != "" && len(reply.price) <= 12 && strings.Trim(reply.price, "0123456789") == "" {
 			return tell("shown_amount", reply.word, reply.price), nil, shown
 		}
 		return tell("shown", reply.word), nil, shown
-	case found == rollout.Absent:
+	case found == routing.Absent:
 		return nil, tell("not_shown"), shown
 	}
 	return nil, nil, shown
@@ -107,10 +107,10 @@ func composeRead(
 }
 
 // readBill reads a bill at an upstream.
-func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.ProbeResult, probeReply) {
+func (s *state) readBill(ctx context.Context, p probe, name string) (routing.ProbeResult, probeReply) {
 	target, call, body := s.composeRead(p, name)
 	if body == nil {
-		return rollout.Unclear, probeReply{}
+		return routing.Unclear, probeReply{}
 	}
 	defer call.Release()
 	r := &upstream.Request{
@@ -119,18 +119,18 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 	}
 	reply, failed := target.upstream.Do(ctx, r)
 	if failed != nil {
-		return rollout.Unclear, probeReply{}
+		return routing.Unclear, probeReply{}
 	}
 	form := target.upstream.Config().Form
 	answer := evidence.Answer{Form: form, Request: body, Status: reply.Status, Body: r.Reply.Bytes()}
 	translated, err := call.Reply(nil, reply.Status, answer.Body)
 	if err != nil {
 		_ = target.unusable(reply.Status, err)
-		return rollout.Unclear, probeReply{answer: answer}
+		return routing.Unclear, probeReply{answer: answer}
 	}
 	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
-	if found == rollout.Present {
+	if found == routing.Present {
 		shown := probeReply{
 			answer: answer,
 			state:  strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
@@ -143,7 +143,7 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, Answer: rollout.Answer{Status: call.Status(), Code: code, Body: translated}}
+	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: translated}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
@@ -153,12 +153,12 @@ func (s *state) shows(call *translate.Call, means string) ledger.Shows {
 	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {
 		return ledger.Shows{Means: means, Moves: s.moves}
 	}
-	return rollout.Shows(s.config.Table, s.moves, means, call.Facts(false), call.Operation() == s.readOperation)
+	return routing.Shows(s.config.Table, s.moves, means, call.Facts(false), call.Operation() == s.readOperation)
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller
 // says nothing about the bill. If both backends refuse it, the caller gets the refusal for every operation: it is
 // permanent and must not look like maintenance.
-var probeResults = map[billing.Says]rollout.ProbeResult{
-	billing.Done: rollout.Present, billing.NotFound: rollout.Absent, billing.CallerRefused: rollout.Refusing,
+var probeResults = map[billing.Says]routing.ProbeResult{
+	billing.Done: routing.Present, billing.NotFound: routing.Absent, billing.CallerRefused: routing.Refusing,
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -57,7 +57,7 @@ func (x *exchange) decide() (probed outcome, err error) {
 	defer cancel()
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
 	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(identity)
-	probe := func(ctx context.Context, name string) (rollout.ProbeResult, rollout.Answer) {
+	probe := func(ctx context.Context, name string) (routing.ProbeResult, routing.Answer) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		if sendCtx != nil { // after its end a result has no use
@@ -96,7 +96,7 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	}
 	identity = billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
-	x.in.call = rollout.Call{
+	x.in.call = routing.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until:   relay.Until(read.Value(billing.Expiry)),
@@ -115,7 +115,7 @@ func (x *exchange) withhold(says billing.Says) error {
 	case says == billing.Done:
 		return nil
 	case route.OnlyIfFound:
-		return &rollout.Refused{
+		return &routing.Refused{
 			Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it",
 		}
 	case route.Deniable && x.call.Means(translate.NotFound):
@@ -128,7 +128,7 @@ func (x *exchange) withhold(says billing.Says) error {
 }
 
 // unowned returns the refusal of a call that the rollout has refused.
-func (x *exchange) unowned(refused *rollout.Refused) *refusal {
+func (x *exchange) unowned(refused *routing.Refused) *refusal {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
 		x.storeError("the ledger is unreachable", refused.Cause)
 	}
@@ -169,11 +169,11 @@ func (x *exchange) complete() {
 	defer cancel()
 	succeeded := effect == ledger.Succeeded
 	rolls := x.gateway.rollout
-	err := rolls.Ended(ctx, route, rollout.Ending{
+	err := rolls.Ended(ctx, route, routing.Ending{
 		Outcome: effect, Shown: shown,
 		// A create is also of unknown outcome if the reply does not prove that nothing was created.
 		Unknown: call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == ledger.Unknown),
-		Proof: shown != nil && shown.Result == rollout.Present ||
+		Proof: shown != nil && shown.Result == routing.Present ||
 			succeeded && !call.Creates && (call.Writes || x.sent.state),
 	})
 	x.storeError("the ledger cannot record how a call ended: a bill may count as possibly created, "+
@@ -188,8 +188,8 @@ func (x *exchange) complete() {
 
 // shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it. The ledger
 // does so after the answer, when another call may use the buffer of the reply.
-func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
-	var shown rollout.ReadResult
+func (x *exchange) shownBy(says billing.Says) *routing.ReadResult {
+	var shown routing.ReadResult
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := says == billing.Done; {
@@ -197,8 +197,8 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 		x.sent.lacks = []string{operation.PathOf(translate.Reply, billing.Link, operation.Table().Forms()[0])}
 		return nil
 	case succeeded && operation == x.state.readOperation && x.sent.state:
-		shown = rollout.ReadResult{
-			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
+		shown = routing.ReadResult{
+			Result: routing.Present, State: x.call.ReplyValue(billing.State),
 			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
 			Amount: x.call.ReplyValue(billing.Amount),
 		}
@@ -209,10 +209,10 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 		}
 	case succeeded && set != "":
 		final := billing.Final(operation.Table(), setMeans)
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
+		shown = routing.ReadResult{Result: routing.Present, State: set, Ended: final, Said: true}
 		shown.Shows = x.state.shows(x.call, setMeans)
 	case operation == x.state.readOperation && says == billing.NotFound:
-		shown = rollout.ReadResult{Result: rollout.Absent}
+		shown = routing.ReadResult{Result: routing.Absent}
 	default:
 		return nil
 	}

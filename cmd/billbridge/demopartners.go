@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -31,7 +31,7 @@ type demo struct {
 type demoPartner struct {
 	Key, Name, Form string
 	Weight          int
-	Stage           rollout.Stage
+	Stage           routing.Stage
 	Receives, Quirk string
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/url"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/wave"
 
 	"github.com/alecthomas/kong"
 )
@@ -37,17 +37,17 @@ type waveCreate struct {
 	DryRun bool `help:"Print the path of each partner and what it would wait for now, and start nothing."`
 }
 
-// planFlags are the fields of wave.Plan.
+// planFlags are the fields of moves.Plan.
 type planFlags struct {
-	Steps wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if the backends have separate bills."`
-	Stay  wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
-	Each  wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
+	Steps moves.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if the backends have separate bills."`
+	Stay  moves.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
+	Each  moves.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
 }
 
 // Run starts the wave, or shows what it would do.
 func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
-		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, Plan: wave.Plan(c.planFlags),
+		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, Plan: moves.Plan(c.planFlags),
 	}
 	lines, err := linesIn(c.From, c.in)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/wave"
 )
 
 // A callbacksPage is the data of the page callbacks.
@@ -207,7 +207,7 @@ type decisionPage struct {
 	Over    bool              // more than Count
 	Done    *operate.Progress // of a decision about several that was made; nil before
 	Blocked string            // why it is not possible; "" if it is
-	Reasons []wave.BlockingReason
+	Reasons []moves.BlockingReason
 }
 
 // decideCallback shows what a decision about one callback would do, and takes it.
@@ -239,7 +239,7 @@ func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
 func showDecision(r *http.Request, page decisionPage, err error) (answer, error) {
 	if refused := (*operate.Error)(nil); errors.As(err, &refused) && refused.Reasons != nil {
 		page.Reasons, err = refused.Reasons, nil
-		page.Fields = url.Values{"force": {wave.JoinKinds(wave.KindsOf(page.Reasons))}}
+		page.Fields = url.Values{"force": {moves.JoinKinds(moves.KindsOf(page.Reasons))}}
 	}
 	return withProblem(r, answer{page: "callback-decision", data: &page}, &page.Blocked, err)
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strconv"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 )
 
 // A movePage is the data of the page move: what a change of the rollout would do, before it is confirmed.
 type movePage struct {
 	Do       string // next, set, unset, stop or resume
 	Partner  string // as in the address; "" for stop and resume
-	Stages   []rollout.Stage
+	Stages   []routing.Stage
 	Stage    string // that the visitor chose, with set
 	Percent  string
 	Preview  *operate.Change // nil while there is nothing to show
@@ -33,7 +33,7 @@ func (c *Console) move(do string) handler {
 			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(),
 			Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
 		}
-		if page.Stage != string(rollout.StageCanary) {
+		if page.Stage != string(routing.StageCanary) {
 			page.Percent = ""
 		}
 		if do == "set" && page.Stage == "" {
@@ -44,7 +44,7 @@ func (c *Console) move(do string) handler {
 		}
 		switch do {
 		case "set":
-			m.Stage = rollout.Stage(page.Stage)
+			m.Stage = routing.Stage(page.Stage)
 			if percent, err := strconv.Atoi(page.Percent); err == nil {
 				m.Percent = &percent
 			}
@@ -73,17 +73,17 @@ func (c *Console) change(r *http.Request, m operate.Move) (operate.Change, error
 }
 
 // stages are those that the page offers.
-func (c *Console) stages() []rollout.Stage {
-	return rollout.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
+func (c *Console) stages() []routing.Stage {
+	return routing.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
 }
 
 // Kinds are the kinds of the reasons against the change. The visitor confirms each.
-func (p movePage) Kinds() []wave.ReasonKind { return wave.KindsOf(p.Preview.Reasons) }
+func (p movePage) Kinds() []moves.ReasonKind { return moves.KindsOf(p.Preview.Reasons) }
 
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (answer, error) {
 	page.Changed = page.Preview.Old() != r.PostFormValue("from") || page.Preview.New() != r.PostFormValue("to")
-	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind wave.ReasonKind) bool {
+	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind moves.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
 	if page.Changed || page.NotYet {
@@ -91,7 +91,7 @@ func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (a
 	}
 	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
 	if page.Do == "next" { // to the stage that the visitor has seen, and to no other one
-		m.Stage, m.Percent = rollout.Stage(page.Preview.To), page.Preview.ToPercent
+		m.Stage, m.Percent = routing.Stage(page.Preview.To), page.Preview.ToPercent
 	}
 	changed, err := c.change(r, m)
 	if err != nil {

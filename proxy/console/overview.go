@@ -10,9 +10,9 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 

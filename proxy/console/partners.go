@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // A partnersPage is the data of the page partners.
 type partnersPage struct {
 	operate.PartnerList
-	Stages  []rollout.Stage
+	Stages  []routing.Stage
 	Rulings []evidence.Ruling
 	Filter  url.Values
 	From    int            // the place of the first partner of the page

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/moves"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -57,11 +57,11 @@ func (o storeVerbs) entry(c store.Change) Change {
 		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
 	}
 	if c.Forced && c.Action == store.Assigned { // its only kind of reason
-		e.Overridden = []wave.ReasonKind{wave.NotAtBoth}
+		e.Overridden = []moves.ReasonKind{moves.NotAtBoth}
 	}
 	e.about(o.core, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
-	e.FromPercent = percentOf(rollout.At(c.From, c.FromPercent))
-	e.ToPercent = percentOf(rollout.At(c.To, c.ToPercent))
+	e.FromPercent = percentOf(routing.At(c.From, c.FromPercent))
+	e.ToPercent = percentOf(routing.At(c.To, c.ToPercent))
 	return e
 }
 

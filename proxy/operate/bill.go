@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -30,8 +30,8 @@ type Bill struct {
 	Who
 	Bill     string                `json:"bill"`
 	Ledger   *LedgerBill           `json:"ledger,omitempty"` // nil if the ledger does not have it
-	Backends []rollout.BackendBill `json:"backends"`         // old and new
-	ReadAs   *rollout.Credentials  `json:"read_as,omitempty"`
+	Backends []routing.BackendBill `json:"backends"`         // old and new
+	ReadAs   *routing.Credentials  `json:"read_as,omitempty"`
 }
 
 // A LedgerBill is a bill's row in the ledger. If the ledger does not have the bill, Owner is where its write was sent.
@@ -62,7 +62,7 @@ func (o billVerbs) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	defer cancel()
 	for _, says := range b.Backends {
 		s := resultOf(says)
-		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		s.By, s.Merchant = routing.ByOperator, b.ReadAs.Merchant
 		events := o.Rollout.Looked(says.Upstream, s, says.Upstream == owner, sent)
 		if err := o.Rollout.RecordRead(ctx, ledger.Bill{Partner: b.ID, ID: b.Bill}, nil, events...); err != nil {
 			return b, err
@@ -103,9 +103,9 @@ func (o billVerbs) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 	if b.Ledger != nil && row.State != ledger.Released && !row.OfOther(ref.Merchant) {
 		owner = row.Upstream
 	}
-	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
+	as := routing.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	for _, upstream := range o.Rollout.Settings().Backends {
-		says, asked := rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}, rollout.Credentials{}
+		says, asked := routing.BackendBill{Upstream: upstream, Result: routing.NotAsked}, routing.Credentials{}
 		if o.ReadBill != nil {
 			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
 		}
@@ -146,11 +146,11 @@ func (o billVerbs) ledgerBill(row ledger.Bill) LedgerBill {
 	return b
 }
 
-func resultOf(says rollout.BackendBill) rollout.ReadResult {
-	s := rollout.ReadResult{
-		Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
+func resultOf(says routing.BackendBill) routing.ReadResult {
+	s := routing.ReadResult{
+		Result: routing.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
 	}
-	for result, words := range rollout.ResultTexts {
+	for result, words := range routing.ResultTexts {
 		if words == says.Result {
 			s.Result = result
 		}
@@ -183,11 +183,11 @@ func (o billVerbs) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	var reasons []wave.BlockingReason
+	var reasons []moves.BlockingReason
 	for _, at := range b.Backends {
-		if at.Result != rollout.ResultTexts[rollout.Present] {
+		if at.Result != routing.ResultTexts[routing.Present] {
 			note := evidence.Say("not_at_both", at.Upstream, at.Result)
-			reasons = append(reasons, wave.BlockingReason{Kind: wave.NotAtBoth, Text: note})
+			reasons = append(reasons, moves.BlockingReason{Kind: moves.NotAtBoth, Text: note})
 		}
 	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill

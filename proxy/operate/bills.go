@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -67,7 +67,7 @@ func (o billVerbs) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 		return answer, err
 	}
 	f := store.BillFilter{
-		List: store.BillList(b.Outcome), UnclearBefore: rollout.UnclearBefore(o.Now()), PartnerPrefix: only, Bill: b.Bill,
+		List: store.BillList(b.Outcome), UnclearBefore: routing.UnclearBefore(o.Now()), PartnerPrefix: only, Bill: b.Bill,
 		Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime, Limit: limit,
 	}
 	switch {
@@ -109,7 +109,7 @@ var errUnlisted = errors.New(
 
 // linesOf are the lines of a bill in a list: one for each write that the list is of, or else one.
 func (o billVerbs) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
-	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
+	line := BillLine{Who: o.who(b.Partner), Bill: routing.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
 	if list == store.DoubledBills {
 		line.Write = &UnknownWrite{
 			Operation: b.Doubled.Operation, Merchant: b.Doubled.Merchant, Upstream: b.Doubled.Upstream,
@@ -126,7 +126,7 @@ func (o billVerbs) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine
 		line.Owner = cmp.Or(b.Upstream, w.Upstream)
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Merchant: w.Merchant, Upstream: w.Upstream, Request: w.Request, At: w.At,
-			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
+			Result: cmp.Or(w.Read.Finding, routing.NotAsked),
 			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
 			Reads: b.Reads, Resolved: known(w.Resolved),
 		}

@@ -9,7 +9,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -200,7 +200,7 @@ func (o callbackVerbs) Missing(ctx context.Context, f MissingFilter) (l MissingL
 	found, all, err := o.Store.Missing(ctx, id, most)
 	for _, m := range found {
 		l.Bills = append(l.Bills, MissingCallback{
-			m.Missing, m.Since, m.Upstream, o.who(m.Partner), rollout.ShownBill(m.Bill),
+			m.Missing, m.Since, m.Upstream, o.who(m.Partner), routing.ShownBill(m.Bill),
 			m.Shown, m.Why,
 		})
 	}
@@ -236,7 +236,7 @@ func (o callbackVerbs) Callback(ctx context.Context, ref CallbackRef) (Callback,
 
 func (o callbackVerbs) callback(c store.Callback) Callback {
 	one := Callback{
-		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
+		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: routing.ShownBill(c.Bill), Upstream: c.Upstream,
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
 		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // A CompareBill reads a bill of a partner at both backends, compares the answers and counts the result, as those of a
@@ -112,7 +112,7 @@ func (c *ComparedBills) add(result evidence.Comparison, bill string) {
 	}
 	for _, d := range result.Differences {
 		if len(c.Fields) < compareFields {
-			c.Fields = append(c.Fields, ComparedField{rollout.ShownBill(bill), d.Path, d.Kind, d.Old, d.New})
+			c.Fields = append(c.Fields, ComparedField{routing.ShownBill(bill), d.Path, d.Kind, d.Old, d.New})
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -30,11 +30,11 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	}
 	read, done := context.WithTimeout(ctx, within)
 	defer done()
-	var reasons []wave.BlockingReason
+	var reasons []moves.BlockingReason
 	decided, unread := o.Store.Rollout(read)
 	unchecked := unread
 	if unread == nil {
-		reasons, unchecked = o.facts(read, decided, "", within, wave.Needs{Marked: true}).AgainstStop()
+		reasons, unchecked = o.facts(read, decided, "", within, moves.Needs{Marked: true}).AgainstStop()
 	}
 	if s.Preview {
 		return o.previewStop(c, decided.Stopped, reasons, unread, unchecked), nil
@@ -75,7 +75,7 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 // previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop
 // itself, it needs no store.
 func (o *Operator) previewStop(
-	c Change, first store.Declaration, reasons []wave.BlockingReason, unread, unchecked error,
+	c Change, first store.Declaration, reasons []moves.BlockingReason, unread, unchecked error,
 ) Change {
 	if pending := o.Rollout.Stopping(); pending != nil {
 		first = *pending
@@ -127,7 +127,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if err == nil && decided.Stopped.At.IsZero() && o.Rollout.Stopping() == nil {
 		err = errNotStopped
 	}
-	c.Reasons = []wave.BlockingReason{}
+	c.Reasons = []moves.BlockingReason{}
 	return c, err
 }
 
@@ -184,7 +184,7 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 		)
 	}
 	bills, err := o.openBills(ctx, store.AllPartners)
-	return o.commit(ctx, c, wave.AgainstBegin(o.Rollout.Settings(), bills, err), d.Force, store.Change{})
+	return o.commit(ctx, c, moves.AgainstBegin(o.Rollout.Settings(), bills, err), d.Force, store.Change{})
 }
 
 // A Reset removes the counts of a partner, or of All, after the cause of a FAIL was fixed.
@@ -209,7 +209,7 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o.core, id, All)
-	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, wave.Needs{Counted: true})
+	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, moves.Needs{Counted: true})
 	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{Partner: id})
 }
 

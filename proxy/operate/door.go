@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/moves"
 
 	"github.com/gorilla/mux"
 )
@@ -186,7 +186,7 @@ func Decode(given url.Values, in any) error {
 		if err == nil {
 			err = json.Unmarshal(one, in)
 		}
-		if wrong, ok := errors.AsType[wave.Mistake](err); ok {
+		if wrong, ok := errors.AsType[moves.Mistake](err); ok {
 			return badRequest("%s: %s", name, wrong)
 		}
 		if err != nil || isLiteral && text == "null" { // which JSON takes for every type

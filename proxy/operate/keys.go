@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -62,7 +62,7 @@ func (o storeVerbs) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error
 	if conflicting := (*store.KeyConflict)(nil); errors.As(err, &conflicting) {
 		text := conflicting.Text
 		for i, bill := range conflicting.Bills {
-			text += []string{": ", ", ", ", "}[i] + rollout.ShownBill(bill)
+			text += []string{": ", ", ", ", "}[i] + routing.ShownBill(bill)
 		}
 		return c, conflict("Not changed: %s.", text)
 	}
@@ -101,7 +101,7 @@ func (o storeVerbs) againstKey(ctx context.Context, decided store.Rollout, id, k
 	stages := o.stages(decided)
 	of, _ := stageOf(stages, id)
 	own, _ := stageOf(stages, key)
-	if of.Stage == rollout.StageDrained && own.Stage != rollout.StageDrained {
+	if of.Stage == routing.StageDrained && own.Stage != routing.StageDrained {
 		return conflict("Not changed: the partner is drained, and the key is not: bills of the key at the old backend " +
 			"that are not in the ledger would not be found. Set the stage of the partner to new first.")
 	}

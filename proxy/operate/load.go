@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // A reader reads what decisions depend on.
 type reader struct {
 	store    *store.Store
-	rollout  *rollout.Router
+	rollout  *routing.Router
 	scanning chan struct{} // holds one
 }
 
-func newReader(s *store.Store, r *rollout.Router) reader {
+func newReader(s *store.Store, r *routing.Router) reader {
 	return reader{s, r, make(chan struct{}, 1)}
 }
 
@@ -48,10 +48,10 @@ func (r reader) openBills(ctx context.Context, in store.Range) ([]store.Bills, e
 
 // facts reads what is needed of one partner, or of all for "". Each read may take as long as within.
 func (r reader) facts(
-	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration, needs wave.Needs,
-) *wave.Facts {
+	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration, needs moves.Needs,
+) *moves.Facts {
 	now, counts := r.rollout.Now(), r.rollout.Counts()
-	f := &wave.Facts{Settings: r.rollout.Settings(), Decided: decided, Now: now}
+	f := &moves.Facts{Settings: r.rollout.Settings(), Decided: decided, Now: now}
 	if r.store != nil {
 		f.Clock = r.store.Clock(now)
 	}
@@ -63,13 +63,13 @@ func (r reader) facts(
 		}
 	}
 	read(needs.Seen, func(ctx context.Context) {
-		f.Seen = wave.As(r.store.SeenPartners(ctx, store.AllPartners.Of(only)))
+		f.Seen = moves.As(r.store.SeenPartners(ctx, store.AllPartners.Of(only)))
 	})
 	read(needs.Counted, func(ctx context.Context) {
 		counted, err := counts.Of(ctx, only)
 		f.Count(counted, err, counts.Limits())
 	})
-	read(needs.Marked, func(ctx context.Context) { f.Marked = wave.As(counts.Marked(ctx)) })
+	read(needs.Marked, func(ctx context.Context) { f.Marked = moves.As(counts.Marked(ctx)) })
 	return f
 }
 
@@ -78,19 +78,19 @@ const preconditionsWithin = 3 * time.Second
 
 // undrained reads the bills for the moves to drained: for all of them together as long as for one, as there can be
 // millions.
-func (r reader) undrained(ctx context.Context, f *wave.Facts, of ...wave.Move) {
+func (r reader) undrained(ctx context.Context, f *moves.Facts, of ...moves.Move) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
-	f.Bills = map[partner.ID]wave.Known[[]store.Bills]{}
+	f.Bills = map[partner.ID]moves.Known[[]store.Bills]{}
 	for _, m := range of {
-		if m.To.Stage == rollout.StageDrained {
-			f.Bills[m.Partner] = wave.As(r.openBills(ctx, store.AllPartners.Of(m.Partner)))
+		if m.To.Stage == routing.StageDrained {
+			f.Bills[m.Partner] = moves.As(r.openBills(ctx, store.AllPartners.Of(m.Partner)))
 		}
 	}
 }
 
 // against returns the facts of a move, and the reasons against it.
-func (r reader) against(ctx context.Context, decided store.Rollout, m wave.Move) []wave.BlockingReason {
+func (r reader) against(ctx context.Context, decided store.Rollout, m moves.Move) []moves.BlockingReason {
 	f := r.facts(ctx, decided, m.Partner, preconditionsWithin/2, m.Needs())
 	r.undrained(ctx, f, m)
 	return f.Against(m)
@@ -103,7 +103,7 @@ func (r reader) hasDefault(c *config.Config) bool {
 
 // CheckDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
 // moves all partners without a stage of their own, and needs the same preconditions as that move by an operator. If
-// there are reasons against it, the error is a [*wave.Blocked]. It writes nothing.
+// there are reasons against it, the error is a [*moves.Blocked]. It writes nothing.
 func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
 	if !r.hasDefault(c) {
 		return nil
@@ -112,12 +112,12 @@ func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("rollout.default cannot be checked: %w", err)
 	}
-	b := &wave.Blocked{From: decided.ConfigDefault, To: c.Rollout.Default}
+	b := &moves.Blocked{From: decided.ConfigDefault, To: c.Rollout.Default}
 	set := slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == "" })
 	if b.From == "" || b.From == b.To || set {
 		return nil
 	}
-	b.Reasons = r.against(ctx, decided, wave.Move{From: rollout.At(b.From, 0), To: rollout.At(b.To, 0)})
+	b.Reasons = r.against(ctx, decided, moves.Move{From: routing.At(b.From, 0), To: routing.At(b.To, 0)})
 	if len(b.Reasons) == 0 {
 		return nil
 	}
@@ -134,10 +134,10 @@ func (r reader) AcceptDefault(ctx context.Context, c *config.Config) error {
 
 // StartDefault checks the default stage of the config at the start. If there are reasons against it, the one of the
 // config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
-func StartDefault(ctx context.Context, s *store.Store, r *rollout.Router, c *config.Config) error {
+func StartDefault(ctx context.Context, s *store.Store, r *routing.Router, c *config.Config) error {
 	reads := newReader(s, r)
 	err := reads.CheckDefault(ctx, c)
-	if blocked, ok := errors.AsType[*wave.Blocked](err); ok {
+	if blocked, ok := errors.AsType[*moves.Blocked](err); ok {
 		r.KeepDefault(c, blocked.From, blocked)
 		return nil
 	}

@@ -9,29 +9,29 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // Force names the kinds of the reasons that a change overrides. The word true names none, and is refused.
-type Force []wave.ReasonKind
+type Force []moves.ReasonKind
 
 // UnmarshalText reads kinds, separated by commas.
 func (f *Force) UnmarshalText(text []byte) error {
 	*f = nil
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); name != "false" {
-			*f = append(*f, wave.ReasonKind(name))
+			*f = append(*f, moves.ReasonKind(name))
 		}
 	}
 	return nil
 }
 
 // MarshalText is the inverse of UnmarshalText.
-func (f Force) MarshalText() ([]byte, error) { return []byte(wave.JoinKinds(f)), nil }
+func (f Force) MarshalText() ([]byte, error) { return []byte(moves.JoinKinds(f)), nil }
 
 // bare is Force without the names of reasons: the operator would also override reasons that nobody has read.
 func (f Force) bare() bool { return slices.Equal(f, Force{"true"}) }
@@ -57,9 +57,9 @@ func (o *core) begin(d Decision, action store.Action, preview bool) (c Change, e
 		}
 	}
 	for _, kind := range d.Force {
-		if !d.Force.bare() && !slices.Contains(wave.ReasonKinds, kind) {
+		if !d.Force.bare() && !slices.Contains(moves.ReasonKinds, kind) {
 			return c, badRequest("force must name reasons: some of %s, separated by commas, but has %q",
-				wave.JoinKinds(wave.ReasonKinds), string(kind))
+				moves.JoinKinds(moves.ReasonKinds), string(kind))
 		}
 	}
 	return c, o.needStore()
@@ -80,14 +80,14 @@ type Change struct {
 	ToPercent   *int   `json:"to_percent,omitempty"`
 	Forced      bool   `json:"forced,omitempty"`
 	// the kinds of the reasons that were overridden, if Forced
-	Overridden []wave.ReasonKind `json:"overridden,omitempty"`
+	Overridden []moves.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
-	Subject string                `json:"subject,omitempty"`
-	Preview bool                  `json:"preview,omitempty"` // nothing was changed: this is what would change
-	Reasons []wave.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
+	Subject string                 `json:"subject,omitempty"`
+	Preview bool                   `json:"preview,omitempty"` // nothing was changed: this is what would change
+	Reasons []moves.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
 	// why a stop could not be stored: it is in effect on this gateway alone
 	Unstored string `json:"unstored,omitempty"`
 	// that the step of a wave relied on, or why the wave came into its state
@@ -119,9 +119,9 @@ func InWords(stage string, percent *int) string {
 
 // override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
 // kinds.
-func (c *Change) override(reasons []wave.BlockingReason, force Force) error {
-	kinds := wave.KindsOf(reasons)
-	unnamed := slices.ContainsFunc(kinds, func(kind wave.ReasonKind) bool { return !slices.Contains(force, kind) })
+func (c *Change) override(reasons []moves.BlockingReason, force Force) error {
+	kinds := moves.KindsOf(reasons)
+	unnamed := slices.ContainsFunc(kinds, func(kind moves.ReasonKind) bool { return !slices.Contains(force, kind) })
 	switch {
 	case force.bare() && len(reasons) == 0:
 		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
@@ -136,7 +136,7 @@ func (c *Change) override(reasons []wave.BlockingReason, force Force) error {
 // store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
 // work then, too.
 func (o *core) commit(
-	ctx context.Context, c Change, reasons []wave.BlockingReason, force Force, of store.Change,
+	ctx context.Context, c Change, reasons []moves.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
@@ -153,7 +153,7 @@ func (o *core) commit(
 func (c Change) inStore(of store.Change) store.Change {
 	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
 	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
-		of.Overridden = wave.JoinKinds(c.Overridden)
+		of.Overridden = moves.JoinKinds(c.Overridden)
 	}
 	return of
 }
@@ -168,7 +168,7 @@ func (o *core) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", wave.JoinKinds(c.Overridden))
+		what = append(what, "overridden", moves.JoinKinds(c.Overridden))
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -185,7 +185,7 @@ type Move struct {
 	Switch
 	PartnerRef               // Default for all without a stage of their own
 	Do         string        `json:"do,omitzero"`             // Next, or else into Stage; a part of the path
-	Stage      rollout.Stage `json:"stage,omitzero"`          // or Unset
+	Stage      routing.Stage `json:"stage,omitzero"`          // or Unset
 	Percent    *int          `json:"percent,omitzero,string"` // of canary
 }
 
@@ -193,13 +193,13 @@ type Move struct {
 const Next = "next"
 
 // Unset in place of a stage removes the partner's own one, or the default that was set.
-const Unset rollout.Stage = Default
+const Unset routing.Stage = Default
 
 // position returns the stage that is wanted.
-func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
-	stages := rollout.StagesWith(bills)
-	switch canary := m.Stage == rollout.StageCanary; {
-	case m.Stage == rollout.StageShadow && bills == config.Separate:
+func (m Move) position(bills config.Bills) (p routing.Position, err error) {
+	stages := routing.StagesWith(bills)
+	switch canary := m.Stage == routing.StageCanary; {
+	case m.Stage == routing.StageShadow && bills == config.Separate:
 		return p, badRequest("with bills: separate there is no stage shadow: stage must be one of %v", stages)
 	case !slices.Contains(stages, m.Stage):
 		return p, badRequest("stage must be one of %v, or default, but is %q", stages, m.Stage)
@@ -235,7 +235,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 		return c, err
 	}
 	bills := o.Rollout.Settings().Config.Bills
-	var own rollout.Position // the stage that the partner has of its own afterwards
+	var own routing.Position // the stage that the partner has of its own afterwards
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
 		err = badRequest("partner cannot be default here: set the default to a stage")
@@ -256,7 +256,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	}
 	stages := o.stages(decided)
 	at, has := stageOf(stages, partner)
-	move := wave.Move{Partner: partner, From: at.position(), To: own}
+	move := moves.Move{Partner: partner, From: at.position(), To: own}
 	switch {
 	case m.Do == Next:
 		to, more := move.From.Next(bills)
@@ -283,7 +283,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 
 // move makes a move that was checked, or shows it. own is the stage that the partner has of its own afterwards.
 func (o *Operator) move(
-	ctx context.Context, s Switch, c Change, decided store.Rollout, m wave.Move, own rollout.Position,
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m moves.Move, own routing.Position,
 ) (Change, error) {
 	reasons := o.against(ctx, decided, m)
 	c.about(o.core, m.Partner, Default)

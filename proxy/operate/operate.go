@@ -25,10 +25,10 @@ import (
 	"unicode/utf8"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,9 +39,9 @@ import (
 type Options struct {
 	Config   func() *config.Config // the config in force
 	Store    *store.Store          // nil if the config has none
-	Rollout  *rollout.Router       // nil if the config has none
+	Rollout  *routing.Router       // nil if the config has none
 	Relay    *relay.Relay          // nil without a store
-	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
+	ReadBill routing.ReadBill      // if nil, bills are not read at backends
 	Knows    func(partner.ID) bool // whether ReadBill has a partner's key; nil without ReadBill
 	// if nil, bills are not compared
 	CompareBill CompareBill
@@ -96,7 +96,7 @@ func New(o Options) *Operator {
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
 			"doubtful state, or whose callback may be lost, by what they showed.",
 	}, []string{"shown"})
-	for _, shown := range append(slices.Collect(maps.Values(rollout.ResultTexts)), rollout.NotAsked) {
+	for _, shown := range append(slices.Collect(maps.Values(routing.ResultTexts)), routing.NotAsked) {
 		c.read.WithLabelValues(shown)
 	}
 	var refused error
@@ -125,9 +125,9 @@ func (r Refusal) Status() int {
 
 // An Error refuses what an operator wants. Nothing was changed.
 type Error struct {
-	Refusal Refusal               `json:"-"`
-	Text    string                `json:"error"`
-	Reasons []wave.BlockingReason `json:"reasons,omitempty"` // that Force must name
+	Refusal Refusal                `json:"-"`
+	Text    string                 `json:"error"`
+	Reasons []moves.BlockingReason `json:"reasons,omitempty"` // that Force must name
 }
 
 // Error returns the text, and the reasons in a line each.
@@ -135,12 +135,12 @@ func (e *Error) Error() string {
 	if len(e.Reasons) == 0 {
 		return e.Text
 	}
-	kinds := wave.JoinKinds(wave.KindsOf(e.Reasons))
+	kinds := moves.JoinKinds(moves.KindsOf(e.Reasons))
 	return e.Text + " To change it anyway, give force=" + kinds + ". Reasons:" + Lines(e.Reasons)
 }
 
 // Lines returns the texts of reasons with their kinds, each at the beginning of a line.
-func Lines(reasons []wave.BlockingReason) (lines string) {
+func Lines(reasons []moves.BlockingReason) (lines string) {
 	for _, reason := range reasons {
 		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
 	}
@@ -161,14 +161,14 @@ func conflict(format string, args ...any) error {
 
 // Explain returns an error of a reload with the reasons against it.
 func Explain(err error) error {
-	var b *wave.Blocked
+	var b *moves.Blocked
 	if !errors.As(err, &b) {
 		return err
 	}
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
 		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
 		b.To, b.From,
-		wave.JoinKinds(wave.KindsOf(b.Reasons)), Lines(b.Reasons))
+		moves.JoinKinds(moves.KindsOf(b.Reasons)), Lines(b.Reasons))
 }
 
 // storeTimeout is how long a call of an operator waits for the store.

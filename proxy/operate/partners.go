@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // A PartnerQuery selects partners. They are sorted by their names.
 type PartnerQuery struct {
 	PartnerRef
-	Stage   rollout.Stage   `json:"stage,omitzero"`
+	Stage   routing.Stage   `json:"stage,omitzero"`
 	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
 	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
 	After   int             `json:"after,omitzero,string"` // the next of the page before
@@ -43,13 +43,13 @@ type PartnerRow struct {
 
 // A Step is the next stage of a partner.
 type Step struct {
-	StageSetting                       // without By and At
-	Ruling       evidence.Ruling       `json:"verdict,omitempty"` // of the verdicts that it needs; "" if it needs none
-	Reasons      []wave.BlockingReason `json:"reasons"`
+	StageSetting                        // without By and At
+	Ruling       evidence.Ruling        `json:"verdict,omitempty"` // of the verdicts that it needs; "" if it needs none
+	Reasons      []moves.BlockingReason `json:"reasons"`
 }
 
 // Kinds are the kinds of the reasons against it.
-func (s Step) Kinds() []wave.ReasonKind { return wave.KindsOf(s.Reasons) }
+func (s Step) Kinds() []moves.ReasonKind { return moves.KindsOf(s.Reasons) }
 
 // Traffic is what a partner does.
 type Traffic struct {
@@ -95,8 +95,8 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 	switch err := cmp.Or(err, o.needStore()); {
 	case err != nil:
 		return answer, err
-	case q.Stage != "" && !slices.Contains(rollout.Stages, q.Stage):
-		return answer, badRequest("stage must be one of %v, but is %q", rollout.Stages, q.Stage)
+	case q.Stage != "" && !slices.Contains(routing.Stages, q.Stage):
+		return answer, badRequest("stage must be one of %v, but is %q", routing.Stages, q.Stage)
 	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
 		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
 	case q.After < 0:
@@ -131,7 +131,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	facts := o.facts(ctx, decided, only, storeTimeout/2, wave.Needs{Seen: true, Counted: true, Marked: true})
+	facts := o.facts(ctx, decided, only, storeTimeout/2, moves.Needs{Seen: true, Counted: true, Marked: true})
 	if err := cmp.Or(facts.Seen.Err(), facts.Counted.Err()); err != nil {
 		return nil, err
 	}
@@ -145,11 +145,11 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	rows, next := []PartnerRow{}, map[partner.ID]wave.Move{}
+	rows, next := []PartnerRow{}, map[partner.ID]moves.Move{}
 	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
 		rows = append(rows, PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]})
 		if to, more := one.position().Next(facts.Settings.Config.Bills); more {
-			next[one.ID] = wave.Move{Partner: one.ID, From: one.position(), To: to}
+			next[one.ID] = moves.Move{Partner: one.ID, From: one.position(), To: to}
 		}
 	}
 	o.undrained(ctx, facts, slices.Collect(maps.Values(next))...)

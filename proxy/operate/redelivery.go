@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -132,13 +132,13 @@ func (o callbackVerbs) DecideCallback(ctx context.Context, choice Choice) (Progr
 // inOrder refuses to deliver a callback again if there is a newer one of its bill, unless force says so.
 func (o callbackVerbs) inOrder(ctx context.Context, c store.Callback, force Force) error {
 	newer, err := o.Store.Newer(ctx, c)
-	var reasons []wave.BlockingReason
+	var reasons []moves.BlockingReason
 	if newer != "" {
 		note := evidence.Say("newer_waiting")
 		if newer == store.Delivered {
 			note = evidence.Say("newer_delivered")
 		}
-		reasons = append(reasons, wave.BlockingReason{Kind: wave.Newer, Text: note})
+		reasons = append(reasons, moves.BlockingReason{Kind: moves.Newer, Text: note})
 	}
 	return cmp.Or(err, new(Change).override(reasons, force))
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -27,12 +27,12 @@ const (
 const readFails = "a bill that is to be read cannot be read; the gateway tries again"
 
 // RunReads reads bills until ctx ends: those of which the ledger awaits something, at the times of
-// [rollout.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
+// [routing.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
 // callbacks.reconcile says. It sends nothing else to upstreams. Several gateways share the work. A bill of a partner
 // whose key no gateway knows is read when the partner has called.
 func (o billVerbs) RunReads(ctx context.Context) {
 	var interrupted time.Time
-	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
+	routing.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
 		if now := o.Now(); o.Rollout != nil && now.Sub(interrupted) >= interruptedEvery {
 			interrupted = now
 			err = o.recordInterrupted(ctx)
@@ -53,7 +53,7 @@ func (o billVerbs) recordInterrupted(ctx context.Context) error {
 	defer end()
 	s, now := o.Rollout.Settings(), o.Now()
 	before := now.Add(-s.UnderWay())
-	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: rollout.NotAsked, Next: s.NextRead(before, now)})
+	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)})
 }
 
 // due is until when reads are due.
@@ -109,7 +109,7 @@ func (o billVerbs) pause(ctx context.Context) {
 // what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a gateway
 // reads it after the claim.
 func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
-	defer rollout.Recovered(&err) // read is false then
+	defer routing.Recovered(&err) // read is false then
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	r, err := o.Store.ClaimRead(within, id, o.due(), o.Now())
@@ -123,7 +123,7 @@ func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err 
 		}
 	}
 	type as struct{ upstream, merchant string }
-	shown, events := map[as]rollout.BackendBill{}, []ledger.Event(nil)
+	shown, events := map[as]routing.BackendBill{}, []ledger.Event(nil)
 	for i, c := range r.Bill.Awaits(looks...) {
 		if i > 0 {
 			o.pause(ctx)
@@ -160,18 +160,18 @@ func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err 
 // that the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
 func (o billVerbs) readFor(
 	ctx context.Context, b ledger.Bill, c ledger.Call,
-) (says rollout.BackendBill, events []ledger.Event) {
+) (says routing.BackendBill, events []ledger.Event) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	says.Result = rollout.NotAsked
-	asked, sent, awaited := rollout.Credentials{}, o.Now(), !c.At.IsZero()
+	says.Result = routing.NotAsked
+	asked, sent, awaited := routing.Credentials{}, o.Now(), !c.At.IsZero()
 	backend := false // not after a change of the config
 	if o.Rollout != nil {
 		backends := o.Rollout.Settings().Backends
 		backend = slices.Contains(backends[:], c.Upstream)
 	}
 	if backend || !awaited {
-		as := rollout.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
+		as := routing.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
 		says, asked = o.ReadBill(within, c.Upstream, as, b.ID)
 	}
 	if ctx.Err() != nil {
@@ -182,19 +182,19 @@ func (o billVerbs) readFor(
 		return says, nil
 	}
 	s := resultOf(says)
-	s.By, s.Merchant = rollout.ByGateway, asked.Merchant  // of the partner's first call if the write named none
+	s.By, s.Merchant = routing.ByGateway, asked.Merchant  // of the partner's first call if the write named none
 	if awaited && (b.Created == nil || c != *b.Created) { // else one line for each create
 		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
-			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
+			"bill", routing.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
 			"upstream", c.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	}
-	if s.Result == rollout.Present || s.Result == rollout.Absent {
+	if s.Result == routing.Present || s.Result == routing.Absent {
 		owned := b.State != ledger.Released && b.Upstream == c.Upstream
 		return says, o.Rollout.Looked(c.Upstream, s, owned, sent)
 	}
 	return says, []ledger.Event{{
 		Call: ledger.Call{At: sent, Upstream: c.Upstream, Merchant: c.Merchant},
-		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
+		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: routing.ByGateway}},
 	}}
 }
 

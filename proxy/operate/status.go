@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -57,7 +57,7 @@ type Backend struct {
 
 // A StageSetting is a stage that was set, or that of the config, which has no By and At.
 type StageSetting struct {
-	Stage   rollout.Stage `json:"stage"`
+	Stage   routing.Stage `json:"stage"`
 	Percent *int          `json:"percent,omitempty"` // of canary
 	By      string        `json:"by,omitempty"`
 	At      *time.Time    `json:"at,omitempty"`
@@ -65,8 +65,8 @@ type StageSetting struct {
 }
 
 // position is the same as a position.
-func (p StageSetting) position() rollout.Position {
-	at := rollout.Position{Stage: p.Stage, Forced: p.Forced}
+func (p StageSetting) position() routing.Position {
+	at := routing.Position{Stage: p.Stage, Forced: p.Forced}
 	if p.Percent != nil {
 		at.Percent = *p.Percent
 	}
@@ -274,9 +274,9 @@ func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSet
 
 // stages returns the stages that partners have of their own, and at "" the default.
 func (o *core) stages(decided store.Rollout) map[partner.ID]StageSetting {
-	all := map[partner.ID]StageSetting{"": {Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}}
+	all := map[partner.ID]StageSetting{"": {Stage: routing.Stage(o.Rollout.Settings().Config.Default)}}
 	for _, s := range decided.Stages {
-		at := setting(rollout.At(s.Stage, s.Percent))
+		at := setting(routing.At(s.Stage, s.Percent))
 		at.By, at.At, at.Forced = s.By, &s.At, s.Forced
 		all[s.Partner] = at
 	}
@@ -284,13 +284,13 @@ func (o *core) stages(decided store.Rollout) map[partner.ID]StageSetting {
 }
 
 // setting returns a position as a stage that nobody has set.
-func setting(p rollout.Position) StageSetting {
+func setting(p routing.Position) StageSetting {
 	return StageSetting{Stage: p.Stage, Percent: percentOf(p)}
 }
 
 // percentOf returns the percentage of canary, nil for other stages.
-func percentOf(p rollout.Position) *int {
-	if p.Stage != rollout.StageCanary {
+func percentOf(p routing.Position) *int {
+	if p.Stage != routing.StageCanary {
 		return nil
 	}
 	return &p.Percent

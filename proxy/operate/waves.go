@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -23,7 +23,7 @@ type WaveOrder struct {
 	Author
 	Preview bool `json:"preview,omitzero,string"`
 	WaveName
-	wave.Plan
+	moves.Plan
 	Partners string `json:"partners,omitzero"` // references, separated by commas or lines
 }
 
@@ -55,7 +55,7 @@ type WaveInfo struct {
 	By      string          `json:"by"`           // who put it into its state
 	Since   time.Time       `json:"since"`        // when
 	Created time.Time       `json:"created"`
-	wave.Plan
+	moves.Plan
 	Number int         `json:"number"` // of partners
 	Done   int         `json:"done"`   // of these, those after the last step
 	Waits  int         `json:"waits"`  // of these, those that wait for a person
@@ -205,15 +205,15 @@ func (o waveVerbs) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 // summaries returns waves without their partners, also those whose plan cannot be read: they can be stopped.
 func (o waveVerbs) summaries(ctx context.Context, all ...store.Wave) ([]WaveInfo, error) {
 	decided, err := o.Store.Rollout(ctx)
-	infos, facts := []WaveInfo{}, o.facts(ctx, decided, "", 0, wave.Needs{})
+	infos, facts := []WaveInfo{}, o.facts(ctx, decided, "", 0, moves.Needs{})
 	for _, w := range all {
 		partners, failed := o.Store.WavePartners(ctx, w.Name)
 		err = cmp.Or(err, failed)
-		plan, unread := wave.Read(w.Plan)
+		plan, unread := moves.Read(w.Plan)
 		if unread != nil {
 			w.Why = evidence.Say("unchecked", unread).Stored()
 		}
-		info := o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0)
+		info := o.waveInfo(moves.Positions(plan, w, partners, facts), 0, 0)
 		if unread != nil { // the last step is not known
 			info.Done = 0
 		}
@@ -224,7 +224,7 @@ func (o waveVerbs) summaries(ctx context.Context, all ...store.Wave) ([]WaveInfo
 
 // waveAnswer returns a wave with a page of its partners, or its summary if its plan cannot be read.
 func (o waveVerbs) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
-	if _, unread := wave.Read(w.Plan); unread != nil {
+	if _, unread := moves.Read(w.Plan); unread != nil {
 		infos, err := o.summaries(ctx, w)
 		return infos[0], err
 	}
@@ -354,7 +354,7 @@ func (o waveVerbs) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 		return change, err
 	}
 	change.about(o.core, id, Default)
-	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
+	err = o.Store.ReleasePartner(ctx, c.Name, id, moves.ByWave(c.Name), c.By, change.At)
 	if errors.Is(err, store.ErrNotFound) {
 		err = notFound("the partner is not in wave %s, or that has ended", c.Name)
 	}

@@ -8,7 +8,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -81,7 +81,7 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		}
 		if s.rollout != nil {
-			o.Contradicted, o.Shows = s.rollout.Contradicted, rollout.ShownByCallback
+			o.Contradicted, o.Shows = s.rollout.Contradicted, routing.ShownByCallback
 		}
 		s.relay = relay.New(c, o)
 	}
@@ -89,7 +89,7 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 }
 
 func (s *Server) openRollout(ctx context.Context, c *config.Config) (err error) {
-	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
+	s.rollout, err = routing.New(ctx, c, routing.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
 	if err == nil {
 		err = operate.StartDefault(ctx, s.store, s.rollout, c)
 	}
