@@ -1,3 +1,12 @@
+// Package moves has the reasons against moving a partner, and decides what waves do. It reads nothing and changes nothing:
+//
+//	needs := move.Needs()                             // what the caller reads into facts
+//	reasons := facts.Against(move)                    // those that an operator must name to override them
+//	view := moves.Look(plan, w, partners, facts)      // what each partner of a wave waits for
+//	step, ok := view.Forward()                        // the next step that nothing blocks, if one may be made now
+//	back := view.Back()                               // the steps that take partners back, because a verdict is FAIL
+//
+// A wave never overrides a reason. Package operate reads the facts and makes the moves.
 package moves
 
 import (

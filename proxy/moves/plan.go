@@ -1,10 +1,3 @@
-// Package moves decides how many partners move from the old backend to the new one, a step at a time:
-//
-//	view, err := moves.Look(plan, w, partners, facts) // what each partner waits for
-//	step, ok := view.Forward()                       // the next step that nothing blocks, if one may be made now
-//	back := view.Back()                              // the steps that take partners back, because a verdict is FAIL
-//
-// It changes nothing and never overrides a reason: package operate makes the steps.
 package moves
 
 import (
