@@ -57,12 +57,14 @@ func (o waveVerbs) waveView(
 		for _, one := range page {
 			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
+	} else {
+		page = partners // all are looked at
 	}
 	counted, err := o.Rollout.Counts().Of(ctx, of...)
 	facts.Count(counted, err, o.Rollout.Counts().Limits())
 	var next []moves.Move
 	for _, r := range moves.Positions(plan, w, page, facts).Rows {
-		if !r.Done && r.Waits.Kind == "" {
+		if failed, _ := facts.Failed(r.Partner); !r.Done && r.Waits.Kind == "" && len(failed) == 0 {
 			next = append(next, moves.Move{Partner: r.Partner, To: r.Next})
 		}
 	}
