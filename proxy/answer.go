@@ -14,7 +14,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/admission"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -141,7 +141,7 @@ func (r *route) untranslatable(err error) *failure {
 
 // unowned returns the failure of a call that the rollout has refused.
 func (x *exchange) unowned(err error) *failure {
-	r, ok := errors.AsType[*rollout.Refused](err)
+	r, ok := errors.AsType[*routing.Refused](err)
 	if !ok {
 		x.gateway.log.Error("a call failed", "id", x.id, "error", err.Error())
 		return x.sent.internal(x.route)
@@ -169,7 +169,7 @@ func (x *exchange) unowned(err error) *failure {
 
 // unanswered returns the failure of a call that the upstream has not answered, and what a read of the bill has shown
 // since.
-func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *rollout.ReadResult) {
+func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *routing.ReadResult) {
 	reason, late := string(failed.Kind), failed.Kind == upstream.Timeout
 	if failed.Detail != "" {
 		reason += ": " + failed.Detail

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/upstream"
 )
 

@@ -24,7 +24,7 @@ import (
 	"billbridge/proxy/admission"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +37,7 @@ type Options struct {
 	UserAgent  string                // towards upstreams; "billbridge" if empty
 	Store      *store.Store          // says which keys are of one partner; if nil, the config does
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
-	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
+	Rollout    *routing.Router       // if nil, the config's route alone determines the upstream
 
 	// Finished, if not nil, is called with every exchange that has ended. It must not wait. What it gets is valid during
 	// the call only.
@@ -57,7 +57,7 @@ type Gateway struct {
 	storeLog  *slog.Logger // for errors of the store, which each call can repeat
 	userAgent string
 	store     *store.Store    // may be nil
-	rollout   *rollout.Router // may be nil
+	rollout   *routing.Router // may be nil
 	partners  knownPartners   // the partners whose calls the rollout has routed
 	relay     *relay.Relay    // may be nil
 	finished  func(*Finished) // may be nil
@@ -91,7 +91,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
-		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
+		partners:     knownPartners{byID: map[partner.ID]routing.Credentials{}},
 	}
 	g.Use(c)
 	if o.Registerer != nil {

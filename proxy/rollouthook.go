@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -51,7 +51,7 @@ func (x *exchange) record() {
 func (x *exchange) decide() (to routed, failed *failure) {
 	o, read := x.route.operation, x.asked.call
 	identity := billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
-	to.call = rollout.Call{
+	to.call = routing.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Partner: x.asked.who, Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill,
 		LoggedBill: loggedBill(read),
@@ -83,7 +83,7 @@ func (x *exchange) decide() (to routed, failed *failure) {
 		id: x.id, client: x.client, identity: identity, key: x.gateway.admission.Proof(x.asked.who),
 	}
 	route, err := x.gateway.rollout.Route(ctx, to.call,
-		func(ctx context.Context, name string) (rollout.ProbeResult, rollout.Answer) {
+		func(ctx context.Context, name string) (routing.ProbeResult, routing.Answer) {
 			ctx, cancel := context.WithTimeout(ctx, wait)
 			defer cancel()
 			if sendCtx != nil { // after its end a result has no use
@@ -96,7 +96,7 @@ func (x *exchange) decide() (to routed, failed *failure) {
 		return to, cmp.Or(x.tooLate(), x.unowned(err))
 	}
 	if route.Answered { // the call has no target
-		to.route = rollout.Route{Answered: true, Answer: route.Answer}
+		to.route = routing.Route{Answered: true, Answer: route.Answer}
 		return to, nil
 	}
 	if to.target, to.route = x.route.targets[route.Upstream], route; to.target == nil {
@@ -112,7 +112,7 @@ func (x *exchange) withheld() *failure {
 	switch route := &x.to.route; {
 	case x.sent.says == billing.Done:
 	case route.OnlyIfFound:
-		err = &rollout.Refused{
+		err = &routing.Refused{
 			Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it",
 		}
 	case route.Deniable && x.out.call.Means(translate.NotFound):
@@ -141,11 +141,11 @@ func (x *exchange) complete() {
 	ctx, cancel := storeContext(x.r)
 	defer cancel()
 	succeeded := effect == ledger.Succeeded
-	err := rolls.Ended(ctx, x.to.route, rollout.Ending{
+	err := rolls.Ended(ctx, x.to.route, routing.Ending{
 		Outcome: effect, Shown: sent.shown,
 		// A create is also of unknown outcome if the reply does not prove that nothing was created.
 		Unknown: call.Writes && sent.called && (sent.unknown() || call.Creates && effect == ledger.Unknown),
-		Proof: sent.shown != nil && sent.shown.Result == rollout.Present ||
+		Proof: sent.shown != nil && sent.shown.Result == routing.Present ||
 			succeeded && !call.Creates && (call.Writes || sent.state),
 	})
 	x.gateway.storeError(x.id, "the ledger cannot record how a call ended: a bill may count as possibly created, "+
@@ -184,8 +184,8 @@ func (x *exchange) complete() {
 
 // shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it: it does so after
 // the answer, when another call may use the buffer of the reply. lacks are the values that the reply should have.
-func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *rollout.ReadResult, lacks []string) {
-	var shown rollout.ReadResult
+func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *routing.ReadResult, lacks []string) {
+	var shown routing.ReadResult
 	operation, call, read := x.route.operation, x.out.call, x.route.operation == x.state.readOperation
 	table := operation.Table()
 	set, setMeans := operation.Sets(billing.State)
@@ -194,8 +194,8 @@ func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *rollout.ReadRes
 		return nil, []string{operation.PathOf(translate.Reply, billing.Link, table.Forms()[0])}
 	case succeeded && read && hasState:
 		means := call.ReplyMeaning(billing.State)
-		shown = rollout.ReadResult{
-			Result: rollout.Present, State: call.ReplyValue(billing.State), Ended: billing.Final(table, means),
+		shown = routing.ReadResult{
+			Result: routing.Present, State: call.ReplyValue(billing.State), Ended: billing.Final(table, means),
 			Amount: call.ReplyValue(billing.Amount),
 		}
 		if x.to.route.Relevant(shown) {
@@ -205,10 +205,10 @@ func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *rollout.ReadRes
 		}
 	case succeeded && set != "":
 		final := billing.Final(table, setMeans)
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
+		shown = routing.ReadResult{Result: routing.Present, State: set, Ended: final, Said: true}
 		shown.Shows = x.state.shows(call, setMeans)
 	case read && says == billing.NotFound:
-		shown = rollout.ReadResult{Result: rollout.Absent}
+		shown = routing.ReadResult{Result: routing.Absent}
 	default:
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -62,8 +62,8 @@ type asked struct {
 // routed is where the call goes.
 type routed struct {
 	target *routeTarget  // nil until it is known
-	call   rollout.Call  // what the rollout needs of the request; zero if no rollout decides
-	route  rollout.Route // the rollout's decision; zero if no rollout decides
+	call   routing.Call  // what the rollout needs of the request; zero if no rollout decides
+	route  routing.Route // the rollout's decision; zero if no rollout decides
 }
 
 // outgoing is the request in the form of the upstream.
@@ -83,7 +83,7 @@ type forwarded struct {
 	says   billing.Says        // what the reply says; NoReply without one
 	state  bool                // the reply has a state of the bill
 	lacks  []string            // paths of values that every such reply should have and this one does not
-	shown  *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
+	shown  *routing.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took   time.Duration       // from getting a connection to the end of the reply
 	reply  *bytes.Buffer       // nil until it is needed
 }
@@ -343,7 +343,7 @@ func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) 
 // a second reply at any time. A success of a read that names another bill is not passed on. A refusal, and a success
 // without a bill, can be that of another call: it must not decide anything in the ledger.
 func (t *routed) mayReuse() bool {
-	return !t.route.Deniable && !t.route.Relevant(rollout.ReadResult{Result: rollout.Absent})
+	return !t.route.Deniable && !t.route.Relevant(routing.ReadResult{Result: routing.Absent})
 }
 
 // translateReply returns the reply in the form of the caller. The reply may be unusable.

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 )
 
 // defaultAdmin is the default of --admin.
@@ -129,7 +129,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 			}
 		}
 		if len(refused.Reasons) > 0 {
-			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
+			kinds := moves.JoinKinds(moves.KindsOf(refused.Reasons))
 			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" +
 				string(reasonLines(refused.Reasons))
 		}

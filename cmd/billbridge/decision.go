@@ -9,8 +9,8 @@ import (
 	"reflect"
 	"slices"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/server"
 
 	"github.com/alecthomas/kong"
@@ -107,18 +107,18 @@ func decodeForce(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // hints are the commands with which an operator sees or clears the reasons of a kind.
-var hints = map[rollout.ReasonKind]string{
-	rollout.Undrained:      "To list them: billbridge bills list --owner old --open",
-	rollout.WrongClock:     "If the clock is right: billbridge store clock --confirm",
-	rollout.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
+var hints = map[moves.ReasonKind]string{
+	moves.Undrained:      "To list them: billbridge bills list --owner old --open",
+	moves.WrongClock:     "If the clock is right: billbridge store clock --confirm",
+	moves.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
 }
 
 // reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of
 // a line.
-func reasonLines(reasons []rollout.BlockingReason) (text lines) {
+func reasonLines(reasons []moves.BlockingReason) (text lines) {
 	for i, reason := range reasons {
 		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text.String()), reason.Kind))
-		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
+		sameKind := func(r moves.BlockingReason) bool { return r.Kind == reason.Kind }
 		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)
 		}

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
@@ -101,8 +102,8 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 			continue
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.Key))}, Stage: p.Stage}
-		m.Author, m.Force = by, rollout.ReasonKinds
-		if half := 50; p.Stage == rollout.StageCanary {
+		m.Author, m.Force = by, moves.ReasonKinds
+		if half := 50; p.Stage == routing.StageCanary {
 			m.Percent = &half
 		}
 		if err := a.send(ctx, http.MethodPost, "/rollout/stage", nil, m); err != nil {

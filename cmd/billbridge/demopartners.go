@@ -9,8 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"billbridge/proxy/rollout"
-
+	"billbridge/proxy/routing"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -31,7 +30,7 @@ type demo struct {
 type demoPartner struct {
 	Key, Name, Form string
 	Weight          int           // how often it calls, compared with the others
-	Stage           rollout.Stage // from the start
+	Stage           routing.Stage // from the start
 
 	// Receives is how it answers callbacks, if not with success:
 	//

@@ -10,7 +10,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 
 	"github.com/alecthomas/kong"
 )
@@ -96,12 +96,12 @@ type rolloutSet struct {
 // Run sets a stage.
 func (c *rolloutSet) Run(ctx context.Context, partner operate.PartnerRef) error {
 	switch {
-	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
+	case (c.Percent != nil) != (c.Stage == string(routing.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
+	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: routing.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutStop struct {

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/evidence"
 )
 
 type rolloutCompare struct {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/evidence"
 )
 
 type rolloutReport struct {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/url"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/wave"
 
 	"github.com/alecthomas/kong"
 )
@@ -37,17 +37,17 @@ type waveCreate struct {
 	DryRun bool
 }
 
-// planFlags are the fields of wave.Plan.
+// planFlags are the fields of moves.Plan.
 type planFlags struct {
-	Steps wave.Steps    `placeholder:"STEPS"`
-	Stay  wave.Duration `placeholder:"DURATION"`
-	Each  wave.Pace     `placeholder:"PACE"`
+	Steps moves.Steps    `placeholder:"STEPS"`
+	Stay  moves.Duration `placeholder:"DURATION"`
+	Each  moves.Pace     `placeholder:"PACE"`
 }
 
 // Run starts the wave, or shows what it would do.
 func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
-		WaveName: operate.WaveName{Name: c.Name}, Plan: wave.Plan(c.planFlags),
+		WaveName: operate.WaveName{Name: c.Name}, Plan: moves.Plan(c.planFlags),
 	}
 	lines, err := linesIn(c.From, c.in)
 	if err != nil {

@@ -8,28 +8,28 @@ import (
 	"path"
 	"slices"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 )
 
 // A decision is the data of the page decision: what a verb would do and the reasons against it, before the visitor
 // confirms it.
 type decision struct {
-	Of, Do      string                   // whose texts the page has: move, waves or callbacks; and the verb
-	At, Back    string                   // the addresses of this page, and of that behind it: by default the one above
-	Head, About any                      // what it is about, and what would change; About is nil if that is not possible
-	Seen        url.Values               // fields of the form for the state that the visitor decides about
-	Fields      url.Values               // further ones
-	Reasons     []rollout.BlockingReason // each of which the visitor confirms
-	Nothing     bool                     // there is nothing to confirm
-	Result      any                      // of a change that is shown on this page
-	Problem     string                   // why it is not possible, or was not done
-	Changed     bool                     // the state is no longer the one that the visitor has seen
-	NotYet      bool                     // there are reasons that the visitor has not confirmed
+	Of, Do      string                 // whose texts the page has: move, waves or callbacks; and the verb
+	At, Back    string                 // the addresses of this page, and of that behind it: by default the one above
+	Head, About any                    // what it is about, and what would change; About is nil if that is not possible
+	Seen        url.Values             // fields of the form for the state that the visitor decides about
+	Fields      url.Values             // further ones
+	Reasons     []moves.BlockingReason // each of which the visitor confirms
+	Nothing     bool                   // there is nothing to confirm
+	Result      any                    // of a change that is shown on this page
+	Problem     string                 // why it is not possible, or was not done
+	Changed     bool                   // the state is no longer the one that the visitor has seen
+	NotYet      bool                   // there are reasons that the visitor has not confirmed
 }
 
 // Kinds are the kinds of the reasons.
-func (d decision) Kinds() []rollout.ReasonKind { return rollout.KindsOf(d.Reasons) }
+func (d decision) Kinds() []moves.ReasonKind { return moves.KindsOf(d.Reasons) }
 
 // Danger reports whether the button warns: of reasons, or of what cannot be undone or concerns many.
 func (d decision) Danger() bool {
@@ -61,7 +61,7 @@ func (d *decision) decide(
 	for key := range d.Seen {
 		d.Changed = d.Changed || d.Seen.Get(key) != r.PostForm.Get(key)
 	}
-	d.NotYet = slices.ContainsFunc(d.Kinds(), func(kind rollout.ReasonKind) bool {
+	d.NotYet = slices.ContainsFunc(d.Kinds(), func(kind moves.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
 	if d.Changed || d.NotYet {

@@ -5,14 +5,14 @@ import (
 	"net/url"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 )
 
 // A moveHead is what a change of the rollout is about: a partner as in the address, "" for stop and resume; with set a
 // stage that the visitor chose.
 type moveHead struct {
 	operate.Move
-	Stages []rollout.Stage
+	Stages []routing.Stage
 }
 
 // move decides about the stage of a partner, or about the kill switch.
@@ -28,7 +28,7 @@ func (c *Console) move(do string) handler {
 			m.Stage = operate.Unset
 		case do == "set":
 			d.Fields.Set("stage", stage)
-			if stage == string(rollout.StageCanary) {
+			if stage == string(routing.StageCanary) {
 				d.Fields.Set("percent", r.FormValue("percent"))
 			}
 		}
@@ -43,7 +43,7 @@ func (c *Console) move(do string) handler {
 			d.About, d.Reasons, d.Nothing = preview, preview.Reasons, preview.Already
 			d.Seen = url.Values{"from": {preview.Old()}, "to": {preview.New()}}
 			if do == "next" { // to the stage that the visitor has seen, and to no other one
-				m.Stage, m.Percent = rollout.Stage(preview.To), preview.ToPercent
+				m.Stage, m.Percent = routing.Stage(preview.To), preview.ToPercent
 			}
 			return err
 		}, func(by operate.Decision) error {
@@ -69,6 +69,6 @@ func (c *Console) change(r *http.Request, m operate.Move) (operate.Change, error
 }
 
 // stages are those that the page offers.
-func (c *Console) stages() []rollout.Stage {
-	return rollout.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
+func (c *Console) stages() []routing.Stage {
+	return routing.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
 }

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"slices"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate/billing"
 )
 

@@ -8,16 +8,16 @@ import (
 	"strconv"
 	"strings"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // A partnersPage is the data of the page partners.
 type partnersPage struct {
 	list
 	operate.PartnerList
-	Stages  []rollout.Stage
+	Stages  []routing.Stage
 	Rulings []evidence.Ruling
 	From    int            // the place of the first partner of the page
 	Status  operate.Status // without partners

@@ -21,7 +21,7 @@ import (
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -229,10 +229,10 @@ func (s *stored) make(words []string) (shown string) {
 		must(s.t, s.store.EndLook(s.t.Context(), l, time.Time{}))
 	case "reads":
 		s.operator.ReadBill = func(
-			_ context.Context, upstream string, as rollout.Credentials, _ string,
-		) (rollout.BackendBill, rollout.Credentials) {
+			_ context.Context, upstream string, as routing.Credentials, _ string,
+		) (routing.BackendBill, routing.Credentials) {
 			as.Key = "one"
-			return rollout.BackendBill{
+			return routing.BackendBill{
 				Upstream: upstream, Result: "has it", State: words[1], Amount: words[2] + hostile, Code: "0000",
 			}, as
 		}

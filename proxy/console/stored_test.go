@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -35,7 +35,7 @@ type stored struct {
 	t       *testing.T
 	store   *store.Store
 	relay   *relay.Relay
-	rollout *rollout.Router
+	rollout *routing.Router
 	now     time.Time
 
 	operator *operate.Operator
@@ -49,7 +49,7 @@ func newStored(t *testing.T) *stored {
 	c := proxytest.Config(t, storedConfig)
 	var err error
 	s.relay = relay.New(c, relay.Options{Store: opened, Now: clock})
-	if s.rollout, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: clock}); err != nil {
+	if s.rollout, err = routing.New(t.Context(), c, routing.Options{Store: opened, Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -51,8 +51,8 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 		return a, errForm
 	}
 	page := newWavePage{Form: r.Form, Keys: planKeys}
-	var plan wave.Plan
-	_ = plan.Complete(slices.Contains(c.stages(), rollout.StageShadow)) // an empty one can always be completed
+	var plan moves.Plan
+	_ = plan.Complete(slices.Contains(c.stages(), routing.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
 	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
 	for _, key := range []string{"by", "seen", "partner", "partners"} {
@@ -110,7 +110,7 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	err = operate.Decode(without(given), &query)
 	page.WaveInfo = askNext(r, &err, o.Wave, query)
 	page.Log = askNext(r, &err, o.Audit, operate.AuditPage{
-		By: wave.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
+		By: moves.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
 	})
 	if err != nil {
 		return a, err
