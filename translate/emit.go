@@ -14,16 +14,18 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		dst = append(comma(dst), e.key...)
 		at := len(dst)
 		if e.node == nil {
-			f, v := p.fields[e.slot], slots[e.slot]
+			f, v := p.written[e.slot], slots[e.slot]
 			if f.plain && v.kind == text && c.trace == nil { // mostly
 				dst = append(dst, v.raw...)
 				continue
 			}
-			dst, refused = c.emitField(p, f, dst, v, slots)
+			dst, refused = c.emitField(p, n, e, dst, slots)
 		} else if dst, refused = c.emit(p, e.node, append(dst, '{'), slots); len(dst) > at+1 {
 			dst = append(dst, '}')
 		} else {
-			dst = dst[:at] // the object is empty
+			if dst = append(dst[:at], e.empty...); e.empty == "null" {
+				c.trace.wrote(c, p, n, e, value{}, e.empty)
+			}
 		}
 		switch {
 		case refused != nil:
@@ -35,7 +37,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 	if n.slot >= 0 && slots[n.slot].ref > 0 {
 		for _, one := range c.passed[slots[n.slot].ref-1] {
 			dst = append(append(append(comma(dst), one.key...), ':'), one.value...)
-			c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value, kind: asIs}, one.value)
+			c.trace.wrote(c, p, n, &entry{key: keyOf(one.name), node: n}, value{raw: one.value, kind: asIs}, one.value)
 		}
 	}
 	return dst, nil
@@ -43,8 +45,8 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 
 // emitField appends the value of a field: that of the input, or else what the table has for it. It appends nothing if
 // the output does not get the field.
-func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value) (out []byte, refused *Refusal) {
-	begin, lenient := len(dst), p.message != Request
+func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) (out []byte, refused *Refusal) {
+	f, v, begin, lenient := p.written[e.slot], slots[e.slot], len(dst), p.message != Request
 	if v.kind == absent {
 		switch {
 		case f.class == Defaulted:
@@ -82,7 +84,7 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 		}
 	}
 	if c.trace != nil && len(dst) > begin {
-		c.trace.wrote(c, p, f, f.target, v, string(dst[begin:]))
+		c.trace.wrote(c, p, n, e, v, string(dst[begin:]))
 	}
 	return dst, refused
 }

@@ -28,8 +28,7 @@ type envelope struct {
 	textInside bool        // the text is in this object, too
 	statuses   []statusCode
 	has        map[string]bool // its codes
-
-	flagKey, codeKey, textKey, objectKey string // `"code":`
+	failed     *plan           // writes a failure
 }
 
 // A statusCode is a line of `status`.
@@ -42,14 +41,9 @@ type statusCode struct {
 // readEnvelope reads the keys of a form that describe its envelope.
 func (s *source) readEnvelope(name *yaml.Node, f *form) {
 	s.readFlag(f)
-	split := func(path string) (object, name string) {
-		i := strings.LastIndexByte(path, '.')
-		return path[:max(i, 0)], path[i+1:]
-	}
-	object, code := split(f.Code)
-	textIn, text := split(f.Text)
+	objectOf := func(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
+	object, textIn := objectOf(f.Code), objectOf(f.Text)
 	f.object, f.textInside = object, textIn != "" && textIn == object
-	f.flagKey, f.codeKey, f.textKey, f.objectKey = keyOf(f.flag), keyOf(code), keyOf(text), keyOf(object)
 	tops := append(f.names(), segments(f.Result)[0])
 	slices.Sort(tops)
 	twice := len(tops) - len(slices.Compact(slices.Clone(tops)))
@@ -105,7 +99,8 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	f.has = map[string]bool{}
+	f.has, f.failed = map[string]bool{}, &plan{table: t, message: Reply, toForm: f, out: f.around(nil, 0, false, true)}
+	f.failed.addEnvelope()
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -234,51 +229,58 @@ func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
 	return []string{code}, replaced
 }
 
-// appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is
-// JSON, text too; "" for none.
-func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) []byte {
-	add := func(key, value string) {
-		if value != "" {
-			dst = append(append(comma(dst), key...), value...)
+// The slots of an envelope are those of its flag, its code and its text.
+const flagSlot, codeSlot, textSlot, envelopeSlots = 0, 1, 2, 3
+
+// around returns a message around its result. slot is the first one of the envelope. A message that is read can have all
+// members, a success and a failure have those which the form writes.
+func (f *form) around(result *node, slot int, read, failed bool) *node {
+	root, unused := newNode("", "", false), "null"
+	if f.Unused == "omit" {
+		unused = ""
+	}
+	add := func(path string, e entry) { root.addField(path, e) }
+	add(f.flag, entry{slot: slot + flagSlot})
+	outside := f.object != "" && !f.textInside
+	if outside {
+		add(f.Text, entry{slot: slot + textSlot})
+	}
+	if f.object == "" || read || failed || f.flag == "" { // without a flag the object is always there
+		add(f.Code, entry{slot: slot + codeSlot})
+		if !outside {
+			add(f.Text, entry{slot: slot + textSlot})
+		}
+	} else {
+		add(f.object, entry{node: newNode("", f.object, false), empty: unused})
+	}
+	switch path := f.Result; {
+	case failed && path != "":
+		path = segments(path)[0]
+		add(path, entry{node: newNode("", path, false), empty: unused})
+	case path != "":
+		add(path, entry{node: result, empty: "{}"})
+	case !failed:
+		for _, e := range result.names {
+			root.add(e)
 		}
 	}
-	if add(f.flagKey, flag); f.object == "" {
-		add(f.codeKey, code)
-	}
-	if !f.textInside {
-		add(f.textKey, text)
-	}
-	omit := f.Unused == "omit"
-	switch {
-	case f.object == "":
-	case failed || f.flag == "": // without a flag the object is always there
-		add(f.objectKey, "{")
-		if add(f.codeKey, code); f.textInside {
-			add(f.textKey, text)
-		}
-		dst = append(dst, '}')
-	case !omit:
-		add(f.objectKey, "null")
-	}
-	if !failed {
-		return dst
-	}
-	if f.Result != "" && !omit {
-		add(keyOf(segments(f.Result)[0]), "null")
-	}
-	return append(dst, '}')
+	return root
 }
 
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
 // and is translated by the table's pairs.
-func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
+func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
 	form := t.formIndex(f)
 	if form < 0 {
 		return dst
 	}
 	to := &t.forms[form]
 	code, _ = t.codeIn(0, form, code)
-	return to.appendOutcome(append(dst, '{'), to.flagIs[0].json, to.codeJSON(code), string(appendString(nil, text)), true)
+	dst, _ = new(Call).emitAll(to.failed, dst, []value{
+		{raw: to.flagIs[0].json, kind: asIs}, {raw: to.codeJSON(code), kind: asIs},
+		{raw: string(appendString(nil, message)), kind: text},
+	})
+	return dst
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,

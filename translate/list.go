@@ -119,7 +119,7 @@ func (c *Call) eachItem(f *mapping, v value, do func(item []value) *Refusal) (re
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused *Refusal) {
 	switch other := item[p.root.slot]; {
 	case other.raw != "": // no object
-		c.trace.wrote(c, p, nil, "", other, other.raw)
+		c.trace.wrote(c, p, p.out, nil, other, other.raw)
 		return append(comma(dst), other.raw...), nil
 	case !p.out.plain:
 		return c.emitAll(p, comma(dst), item)
@@ -131,7 +131,7 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused 
 		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why(IsMissing)}
 	}
 	c.report(OutcomePassed, f.report, value{}, why(IsMissing))
-	c.trace.wrote(c, p, f, f.target, value{}, "null")
+	c.trace.wrote(c, p, p.out, &p.out.names[0], value{}, "null")
 	return append(comma(dst), "null"...), nil // the items that follow must keep their places
 }
 

@@ -17,9 +17,10 @@ type plan struct {
 	fromForm, toForm *form
 
 	fields  []*mapping // slot i holds the value of fields[i]
+	written []*mapping // fields, and the parts of the envelope, which stay as they are
 	size    int        // the number of slots
 	root    *node      // the input
-	out     *node      // the result of the output
+	out     *node      // the output
 	bare    bool       // of a reply in a form whose success has no envelope
 	checked []int      // the slots that look looks at; of a request, those that have one spelling
 	roles   map[string]int
@@ -115,10 +116,24 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
-// The slots of the envelope of a reply follow those of the rows, then those of the objects of the input.
-func (p *plan) flagSlot() int { return len(p.fields) }
-func (p *plan) codeSlot() int { return len(p.fields) + 1 }
-func (p *plan) textSlot() int { return len(p.fields) + 2 }
+// envelope returns the slots of the envelope of a reply. They follow those of the rows, then come those of the objects
+// of the input.
+func (p *plan) envelope(slots []value) []value { return slots[len(p.fields):][:envelopeSlots] }
+
+// part returns which part of the envelope an entry is, or -1.
+func (p *plan) part(e *entry) int {
+	if e == nil || e.node != nil {
+		return -1
+	}
+	return max(-1, e.slot-len(p.fields))
+}
+
+// addEnvelope adds what writes the parts of the envelope.
+func (p *plan) addEnvelope() {
+	for range envelopeSlots {
+		p.written = append(p.written, &mapping{row: noField.row, plain: true, of: -1, state: -1})
+	}
+}
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -154,9 +169,10 @@ type node struct {
 
 // An entry is a member of a node: a field or an object.
 type entry struct {
-	key  string // `"name":`
-	slot int
-	node *node // nil for a field
+	key   string // `"name":`
+	slot  int
+	node  *node  // nil for a field
+	empty string // of an object: what stands in its place if it has no members; "" for nothing
 }
 
 func keyOf(name string) string { return `"` + name + `":` }
@@ -173,9 +189,9 @@ func (n *node) pathOf(e *entry) string {
 }
 
 // newNode returns the object at a path below a result.
-func newNode(top, path string, m Message) *node {
+func newNode(top, path string, folds bool) *node {
 	n := &node{top: top, path: path, index: map[string]int{}, slot: -1}
-	if m == Request {
+	if folds {
 		n.fold = map[string]int{}
 	}
 	return n
@@ -201,7 +217,7 @@ func (n *node) add(e entry) {
 
 // addField adds an entry at a path, and the objects around it, unless a field has the name of one, in the other form of
 // a callback.
-func (p *plan) addField(n *node, path string, e entry) {
+func (n *node) addField(path string, e entry) {
 	name, rest, deeper := strings.Cut(path, ".")
 	_, known := n.index[name]
 	switch {
@@ -212,11 +228,11 @@ func (p *plan) addField(n *node, path string, e entry) {
 		e.key = keyOf(name)
 		n.add(e)
 	case deeper && !known:
-		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
+		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), n.fold != nil)})
 		fallthrough
 	case deeper:
 		if inner := n.names[n.index[name]].node; inner != nil {
-			p.addField(inner, rest, e)
+			inner.addField(rest, e)
 		}
 	}
 }
@@ -240,34 +256,33 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	if o.list && m != Request {
 		rows = nil
 	}
-	p := o.table.message(m, rows, from, to, o.table.unknown[m])
-	p.bare = m == Reply && o.bare[from]
-	return p
+	return o.message(m, rows, from, to, o.table.unknown[m])
 }
 
 // message makes the plan for a message, also to the first form.
-func (t *Table) message(m Message, rows []*row, from, to int, unknown string) *plan {
-	p := t.plan(m, rows, from, to, unknown, false)
-	p.first = t.plan(m, rows, from, 0, "drop", false)
+func (o *Operation) message(m Message, rows []*row, from, to int, unknown string) *plan {
+	p := o.planOf(m, rows, from, to, unknown, false)
+	p.first = o.planOf(m, rows, from, 0, "drop", false)
 	return p
 }
 
-// plan makes a plan with the fields of rows.
-func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+// planOf makes a plan with the fields of rows.
+func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+	t := o.table
 	p := &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
 		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
-		unknown: unknown, item: item,
+		unknown: unknown, item: item, bare: m == Reply && o.bare[from],
 	}
 	var tops [2]string
 	if m == Reply {
 		tops = [2]string{p.fromForm.Result, p.toForm.Result}
 	}
-	result := newNode(tops[0], "", m)
-	p.root, p.out = result, newNode(tops[1], "", m)
+	result, written := newNode(tops[0], "", m == Request), newNode(tops[1], "", false)
+	p.root, p.out, p.written = result, written, slices.Clip(p.fields)
 	for slot, f := range p.fields {
-		p.addField(result, f.source, entry{slot: slot})
-		p.addField(p.out, f.target, entry{slot: slot})
+		result.addField(f.source, entry{slot: slot})
+		written.addField(f.target, entry{slot: slot})
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 		}
@@ -278,7 +293,7 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 			p.paths[path] = true
 		}
 		if f.items != nil {
-			f.each = t.plan(m, f.items, from, to, unknown, true)
+			f.each = o.planOf(m, f.items, from, to, unknown, true)
 			p.paths[f.source+itself] = true
 			for path := range f.each.paths {
 				p.paths[itemPath(f.source+itself, path)] = true
@@ -286,35 +301,27 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 		}
 	}
 	if m == Reply && !item {
-		p.size += 3
-		if p.root = p.envelope(result); p.fromForm.Result == "" {
+		p.size += envelopeSlots
+		p.addEnvelope()
+		if p.root = p.fromForm.around(result, len(rows), true, false); tops[0] == "" {
 			result = p.root
+		}
+		if !o.bare[to] {
+			p.out = p.toForm.around(written, len(rows), false, false)
+		}
+		if tops[1] == "" {
+			written = p.out
+			for _, name := range p.toForm.names() { // nothing passes in the place of one
+				if _, known := written.index[name]; !known {
+					written.index[name] = -1
+				}
+			}
 		}
 	}
 	if p.place(p.root); unknown == "pass" {
-		result.connect(p.out)
+		result.connect(written)
 	}
 	return p
-}
-
-// envelope returns the whole reply around its result.
-func (p *plan) envelope(result *node) *node {
-	f, root := p.fromForm, newNode("", "", p.message)
-	for i, path := range []string{f.flag, f.Code, f.Text} {
-		p.addField(root, path, entry{slot: p.flagSlot() + i})
-	}
-	p.addField(root, f.Result, entry{node: result})
-	if f.Result == "" {
-		for _, e := range result.names {
-			root.add(e)
-		}
-	}
-	if p.toForm.Result == "" {
-		for _, name := range p.toForm.names() {
-			p.out.index[name] = -1
-		}
-	}
-	return root
 }
 
 // connect sets the output of each object of the input to the object with the same path, and back.

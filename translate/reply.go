@@ -18,23 +18,22 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 		unusable := no // else each reply would take memory
 		return nil, &unusable
 	}
-	switch {
-	case p.from == p.to:
+	if p.from == p.to {
 		return src, nil
-	case !c.success: // a failure has no result
+	}
+	if !c.success {
 		c.Report.reset()
-		return c.appendEnvelope(p, append(dst, '{')), nil
+	}
+	if !c.success || !c.translation.operation.bare[p.to] {
+		c.convertEnvelope(p)
+	}
+	if !c.success { // a failure has no result
+		dst, _ = c.emitAll(p.toForm.failed, dst, p.envelope(c.reply))
+		return dst, nil
 	}
 	_ = c.checkFields(p, c.reply, true)
-	dst, end := append(dst, '{'), "}"
-	if !c.translation.operation.bare[p.to] {
-		dst = c.appendEnvelope(p, dst)
-		if key := p.toForm.resultKey; key != "" {
-			dst, end = append(append(dst, key...), '{'), "}"+p.toForm.resultEnd+"}"
-		}
-	}
-	dst, _ = c.emit(p, p.out, dst, c.reply)
-	return append(dst, end...), nil
+	dst, _ = c.emitAll(p, dst, c.reply)
+	return dst, nil
 }
 
 // readReply reads a reply into the slots, and its code. The result has no reason if the reply is usable.
@@ -52,8 +51,9 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		return no
 	}
 	is, o, codes := c.look(p, c.reply), c.translation.operation, p.table.success.code
-	flag, code := c.reply[p.flagSlot()], c.reply[p.codeSlot()]
-	found, missing, wrong := p.table.says(p.from, status, flag, code, c.reply[p.textSlot()])
+	envelope := p.envelope(c.reply)
+	flag, code := envelope[flagSlot], envelope[codeSlot]
+	found, missing, wrong := p.table.says(p.from, status, flag, code, envelope[textSlot])
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
 		if p.bare {
@@ -144,11 +144,18 @@ func (c *Call) look(p *plan, slots []value) (is look) {
 // statusOK is HTTP 200. This package does not import net/http.
 const statusOK = 200
 
-// appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
-// not changed, unless the form has other_code.
-func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
-	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
-	from, to := p.fromForm, p.toForm
+// convertEnvelope converts the envelope to the client's form. A code without a pair is not changed, unless the form has
+// other_code.
+func (c *Call) convertEnvelope(p *plan) {
+	t, envelope, from, to := p.table, p.envelope(c.reply), p.fromForm, p.toForm
+	set := func(part int, json string) {
+		out := value{raw: json, kind: asIs}
+		if c.trace.became(envelope[part], out); json == "" {
+			out.kind = absent
+		}
+		envelope[part] = out
+	}
+	code, v := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
 	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
 	case c.success:
@@ -177,7 +184,9 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 	default:
 		c.report(OutcomePassed, from.Text, v, why(IsMissing))
 	}
-	return to.appendOutcome(dst, flag, json, content, !c.success)
+	set(flagSlot, flag)
+	set(codeSlot, json)
+	set(textSlot, content)
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.

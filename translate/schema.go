@@ -43,12 +43,10 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 		return &Schema{}
 	}
 	switch both := o.translations[from][otherOf(from)]; {
-	case m == Reply && o.bare[from]:
-		return t.reply.schema(t.reply.out, true)
 	case m == Reply:
-		s := t.reply.schema(t.reply.root, false)
+		s := t.reply.schema(t.reply.out, o.bare[from])
 		if o.list {
-			p, result := o.table.plan(Reply, o.rows[Reply], from, from, "drop", true), o.table.forms[from].Result
+			p, result := o.planOf(Reply, o.rows[Reply], from, from, "drop", true), o.table.forms[from].Result
 			items := p.schema(p.root, false)
 			s.Properties[result] = &Schema{Type: "array", Items: items}
 			s.Example, _ = sjson.SetRawBytes(s.Example, result+".0", items.Example)
@@ -136,16 +134,16 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 	fixed := func(text string) *Schema {
 		return &Schema{Enum: []json.RawMessage{json.RawMessage(text)}, Example: json.RawMessage(text), required: true}
 	}
-	switch n := e.node; {
-	case n != nil && (len(n.names) == 0 || n.names[0].slot == p.codeSlot() && form.flag != ""):
+	switch n, part := e.node, p.part(e); {
+	case n != nil && len(n.names) == 0:
 		return nil // no result, or the error of a success
 	case n != nil:
 		return p.schema(n, bare)
-	case e.slot == p.flagSlot():
+	case part == flagSlot:
 		return fixed(form.flagIs[1].json)
-	case e.slot == p.codeSlot():
+	case part == codeSlot:
 		return fixed(success.codeJSON[p.from])
-	case e.slot == p.textSlot():
+	case part == textSlot:
 		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(success.text, "ok"))}
 	}
 	f := p.fields[e.slot]

@@ -54,7 +54,6 @@ type form struct {
 	index                int
 	like                 int    // the form that it is like; -1 for none
 	digits               kind   // how the form writes a field with as: digits: number or text
-	resultKey, resultEnd string // `,"result":` or "", and what closes the objects around the result
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
