@@ -130,9 +130,12 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 // shows returns the name by whose value a message is a success: that of the flag, or of the code.
 func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
 
-// names returns the names that an envelope has at the top level.
+// paths returns the paths of flag, code and text; "" for none.
+func (f *form) paths() [envelopeSlots]string { return [...]string{f.flag, f.Code, f.Text} }
+
+// names returns the names that an envelope can have at the top level.
 func (f *form) names() (names []string) {
-	for _, path := range []string{f.flag, f.Code, f.Text} {
+	for _, path := range f.paths() {
 		if path != "" {
 			names = append(names, segments(path)[0])
 		}
@@ -235,34 +238,30 @@ const flagSlot, codeSlot, textSlot, envelopeSlots = 0, 1, 2, 3
 // around returns a message around its result. slot is the first one of the envelope. A message that is read can have all
 // members, a success and a failure have those which the form writes.
 func (f *form) around(result *node, slot int, read, failed bool) *node {
-	root, unused := newNode("", "", false), "null"
+	root, unused := newNode("", "", false), entry{node: &node{slot: -1}, empty: "null"}
 	if f.Unused == "omit" {
-		unused = ""
+		unused.empty = ""
 	}
-	add := func(path string, e entry) { root.addField(path, e) }
-	add(f.flag, entry{slot: slot + flagSlot})
-	outside := f.object != "" && !f.textInside
-	if outside {
-		add(f.Text, entry{slot: slot + textSlot})
+	order := []int{flagSlot, codeSlot, textSlot}
+	if f.object != "" && !f.textInside {
+		order = []int{flagSlot, textSlot, codeSlot}
 	}
-	if f.object == "" || read || failed || f.flag == "" { // without a flag the object is always there
-		add(f.Code, entry{slot: slot + codeSlot})
-		if !outside {
-			add(f.Text, entry{slot: slot + textSlot})
+	for _, part := range order {
+		path, e := f.paths()[part], entry{slot: slot + part}
+		if f.flag != "" && !read && !failed && strings.HasPrefix(path, f.object+".") {
+			path, e = f.object, unused // without a flag the object is always there
 		}
-	} else {
-		add(f.object, entry{node: newNode("", f.object, false), empty: unused})
+		root.addField(path, e)
 	}
-	switch path := f.Result; {
-	case failed && path != "":
-		path = segments(path)[0]
-		add(path, entry{node: newNode("", path, false), empty: unused})
-	case path != "":
-		add(path, entry{node: result, empty: "{}"})
-	case !failed:
+	switch top := segments(f.Result)[0]; {
+	case failed:
+		root.addField(top, unused)
+	case top == "":
 		for _, e := range result.names {
 			root.add(e)
 		}
+	default:
+		root.addField(f.Result, entry{node: result, empty: "{}"})
 	}
 	return root
 }
