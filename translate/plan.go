@@ -41,17 +41,17 @@ type mapping struct {
 	report         string // the path in reports: that of the source, or else of the target
 	places         int    // by which the point of a number moves to the right
 	digitsTo       kind   // how the form of the output writes numbers
-	none           string // what "no value" is there, as JSON
+	none, empty    string // what "no value" is there, by no_value_while and by the number of a pair, as JSON
+	conversion     conversion
 
 	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
 	plain     bool // text stays as it is
 	onlyPairs bool // a value without a pair does not fit
-	otherNull bool // a value of the other form is null here
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
 
 	filled, omitted constant // the output gets the one instead of no field, and no field instead of the other one
-	taken           []string // the JSON that stands in the output for an absent field, or for null
+	taken           []string // the JSON that stands in the output for an absent field, or for null, or of which null is the pair
 
 	state int   // slot of the row whose meaning NoValueWhile names, or -1
 	each  *plan // of a list: translates an item; nil for a field that is no list
@@ -66,26 +66,25 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		f := &mapping{
 			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
 			secret: r.Role.Secret, places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]),
-			none: `""`, of: -1, state: -1,
+			none: `""`, empty: `""`, of: -1, state: -1,
 		}
 		if f.digitsTo == number {
-			f.none = "null"
+			f.none, f.empty = "null", r.Empty.json
 		}
-		converts := r.as != "" || r.pattern[0] != "" || r.hasPairs() || r.items != nil
-		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
-		in, out := r.Absent[from], r.Absent[to]
+		f.conversion = r.conversionOf(f.places)
+		in, out, values := r.Absent[from], r.Absent[to], r.Values
+		saysNull, converts := slices.ContainsFunc(values.list, pair.hasNull), f.conversion != untouched || r.hasPairs()
 		f.plain = !converts && r.Each == nil && in == out
-		f.onlyPairs = r.Values.replace && r.pattern[0] == "" && !r.isMoved()
-		_, f.otherNull = r.Values.find(to, from, nullText)
+		f.onlyPairs = values.replace && r.pattern[0] == "" && !r.isMoved()
 		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
 		if out.kind == absent {
 			f.omitted = in
 		} else if f.taken = append(f.taken, out.json); in.kind == absent {
 			f.filled = out
 		}
-		for _, pair := range r.Values.list {
-			if json := pair.Values[to].json; saysNull && !r.Values.replace && json != "null" {
-				f.taken = append(f.taken, json)
+		for _, pair := range values.list {
+			if other := pair.Values[to]; other.kind == null || saysNull && !values.replace {
+				f.taken = append(f.taken, other.json)
 			}
 		}
 		if len(r.NoValueWhile) > 0 {
