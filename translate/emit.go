@@ -49,16 +49,19 @@ func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) 
 	f, v, begin, lenient := p.written[e.slot], slots[e.slot], len(dst), p.message != Request
 	if v.kind == absent {
 		switch {
-		case f.class == Defaulted:
-			c.report(OutcomeDefaulted, f.target, v, Detail{})
-			dst = append(dst, f.always.json...)
+		case f.target == itself: // the items that follow must keep their places
+			if refused = c.misfit(p, f, v, why(IsMissing)); refused == nil {
+				dst = append(dst, "null"...)
+			}
 		case f.filled.kind != absent:
-			dst = append(dst, f.filled.json...)
+			if dst = append(dst, f.filled.json...); f.class == Defaulted {
+				c.report(OutcomeDefaulted, f.target, v, Detail{})
+			}
 		case f.class == Echoed && c.request[f.of].kind != absent:
 			v = c.request[f.of]
 			c.report(OutcomeEchoed, f.target, v, Detail{})
 		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
-			c.report(OutcomePassed, f.report, v, why(IsMissing))
+			refused = c.misfit(p, f, v, why(IsMissing))
 		}
 	}
 	switch {
@@ -75,7 +78,7 @@ func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) 
 		switch {
 		case fits: // mostly
 		case f.Otherwise == "" || f.digitsTo != number || !v.isWord():
-			refused = c.misfit(p, f, v)
+			refused = c.misfit(p, f, v, p.wrong(f, v))
 		case f.Otherwise == "drop":
 			dst = append(dst[:begin], "null"...)
 			c.report(OutcomeDropped, f.report, v, Detail{})
@@ -90,8 +93,7 @@ func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) 
 }
 
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
-func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
-	reason := p.wrong(f, v)
+func (c *Call) misfit(p *plan, f *mapping, v value, reason Detail) *Refusal {
 	if p.message == Request {
 		return &Refusal{f.malformed, c.at(f.source), reason, v}
 	}

@@ -98,7 +98,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		case f.source != "":
 			f.class = Lossy
 		case r.always.kind != absent:
-			f.class = Defaulted
+			f.class, f.filled = Defaulted, r.always
 		case r.echoed != "":
 			f.class = Echoed
 		}
