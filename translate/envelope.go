@@ -167,10 +167,9 @@ func (f *form) isCode(v value) bool {
 
 // says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
 // at all. Otherwise wrong says why the code cannot be read.
-func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
-	f, success := &t.forms[form], t.success.code[form]
-	flagged := f.flag != ""
-	succeeded := flagged && flag.is(f.flagIs[1])
+func (t *Table) says(form, status int, envelope []value) (found string, missing bool, wrong string) {
+	f, success, flag, code := &t.forms[form], t.success.code[form], envelope[flagSlot], envelope[codeSlot]
+	flagged, succeeded := f.flag != "", f.flag != "" && flag.is(f.flagIs[1])
 	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
 	case flagged && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
@@ -183,7 +182,7 @@ func (t *Table) says(form, status int, flag, code, message value) (found string,
 		return "", false, f.Code + " has the wrong type: want " + want[f.Numeric] + ", got " + code.typeName()
 	case succeeded:
 		found = success
-	case i >= 0 && (flag.kind != absent || message.kind != absent): // it is of the backend
+	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
 		found = f.statuses[i].code
 	default:
 		return "", true, ""

@@ -186,14 +186,14 @@ func (x *trace) decide(v value, o Outcome, reason string) {
 	}
 }
 
-// became says that a value of the input is written as another one.
-func (x *trace) became(v, out value) {
-	if x == nil || v.kind == absent || out.raw == "" {
+// became says that a value of the input is written as other JSON; "" for not at all.
+func (x *trace) became(v value, json string) {
+	if x == nil || json == "" {
 		return
 	}
 	if at, ok := x.at[unsafe.StringData(v.raw)]; ok {
 		delete(x.at, unsafe.StringData(v.raw))
-		x.at[unsafe.StringData(out.raw)] = at
+		x.at[unsafe.StringData(json)] = at
 	}
 }
 

@@ -13,23 +13,21 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.translation.reply
 	c.code, c.status, c.success = "", status, false
 	c.dropLists(c.asked)
-	if no := c.readReply(p, status, src); no.Reason != "" {
+	no := c.readReply(p, status, src)
+	switch {
+	case no.Reason != "":
 		c.code, c.success = "", false
 		unusable := no // else each reply would take memory
 		return nil, &unusable
-	}
-	if p.from == p.to {
+	case p.from == p.to:
 		return src, nil
-	}
-	if !c.success {
+	case !c.success: // it has no result
 		c.Report.reset()
-	}
-	if !c.success || !c.translation.operation.bare[p.to] {
 		c.convertEnvelope(p)
-	}
-	if !c.success { // a failure has no result
 		dst, _ = c.emitAll(p.toForm.failed, dst, p.envelope(c.reply))
 		return dst, nil
+	case !c.translation.operation.bare[p.to]:
+		c.convertEnvelope(p)
 	}
 	_ = c.checkFields(p, c.reply, true)
 	dst, _ = c.emitAll(p, dst, c.reply)
@@ -50,17 +48,15 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if no.Reason != "" {
 		return no
 	}
-	is, o, codes := c.look(p, c.reply), c.translation.operation, p.table.success.code
-	envelope := p.envelope(c.reply)
-	flag, code := envelope[flagSlot], envelope[codeSlot]
-	found, missing, wrong := p.table.says(p.from, status, flag, code, envelope[textSlot])
+	is, o, codes, envelope := c.look(p, c.reply), c.translation.operation, p.table.success.code, p.envelope(c.reply)
+	code := envelope[codeSlot]
+	found, missing, wrong := p.table.says(p.from, status, envelope)
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
 		if p.bare {
 			wrong += ", and the fields are not those of a success without an envelope"
 		}
-		if is.proven && flag.kind == absent && code.kind == absent &&
-			status == cmp.Or(o.status[p.from], statusOK) {
+		if is.proven && envelope[flagSlot].kind == absent && code.kind == absent && status == cmp.Or(o.status[p.from], statusOK) {
 			found, wrong = codes[p.from], ""
 		}
 	}
@@ -149,13 +145,10 @@ const statusOK = 200
 func (c *Call) convertEnvelope(p *plan) {
 	t, envelope, from, to := p.table, p.envelope(c.reply), p.fromForm, p.toForm
 	set := func(part int, json string) {
-		out := value{raw: json, kind: asIs}
-		if c.trace.became(envelope[part], out); json == "" {
-			out.kind = absent
-		}
-		envelope[part] = out
+		c.trace.became(envelope[part], json)
+		envelope[part] = value{raw: json, kind: asIs}
 	}
-	code, v := envelope[codeSlot], envelope[textSlot]
+	code, message := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
 	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
 	case c.success:
@@ -167,26 +160,27 @@ func (c *Call) convertEnvelope(p *plan) {
 			c.report(OutcomePassed, from.Code, code, Detail{Format: noPair})
 		}
 	}
-	content := ""
-	switch {
-	case v.kind == text || v.kind == null:
-		content = v.raw
-	case v.kind != absent:
-		if content = v.raw; v.kind == number {
-			content = `"` + content + `"`
-		} else {
-			c.report(OutcomePassed, from.Text, v, Detail{wrongText, []any{v.typeName()}})
-		}
-	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
-		if content = t.success.textJSON; !to.textInside {
-			c.report(OutcomeDefaulted, to.Text, v, Detail{})
-		}
-	default:
-		c.report(OutcomePassed, from.Text, v, why(IsMissing))
-	}
 	set(flagSlot, flag)
 	set(codeSlot, json)
-	set(textSlot, content)
+	switch message.kind {
+	case text, null:
+		set(textSlot, message.raw)
+	case number:
+		set(textSlot, `"`+message.raw+`"`)
+	case absent:
+		switch {
+		case t.success.text == "" || !c.success || code.kind != absent && !from.textInside:
+			c.report(OutcomePassed, from.Text, message, why(IsMissing))
+		case !to.textInside:
+			c.report(OutcomeDefaulted, to.Text, message, Detail{})
+			fallthrough
+		default:
+			set(textSlot, t.success.textJSON)
+		}
+	default:
+		c.report(OutcomePassed, from.Text, message, Detail{wrongText, []any{message.typeName()}})
+		set(textSlot, message.raw)
+	}
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.
