@@ -75,7 +75,7 @@ func (t *Table) intakePlan(rows []*row) *plan {
 // plan returns the plan from one form of the table to another.
 func (c *Callback) plan(from, to Form) *plan {
 	t := c.operation.table
-	return c.plans[t.formIndex(from)][t.formIndex(to)]
+	return c.plans[max(0, t.formIndex(from))][max(0, t.formIndex(to))]
 }
 
 // Name returns the callback's name in the table.

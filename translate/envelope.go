@@ -94,7 +94,7 @@ func (s *source) readFlag(f *form) {
 func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	t, f, node := s.table, &s.table.forms[form], child(forms, s.forms[form])
 	success := t.success.code[form]
-	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].first)),
+	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].at[ofForeign])),
 		slices.Sorted(maps.Keys(t.known[form])))
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
@@ -198,9 +198,11 @@ func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.te
 
 // paired returns the code of a form that a code of another form has as its pair, or the code itself.
 func (t *Table) paired(from, to int, code string) string {
-	code = cmp.Or(t.codes[from].first[code], code)
-	if own := t.codes[to].own[code]; own != nil {
-		return own[0]
+	if first, ok := t.codes[from].find(ofForeign, ofFirst, code); ok {
+		code = first.text
+	}
+	if own, ok := t.codes[to].find(ofFirst, ofForeign, code); ok {
+		code = own.text
 	}
 	return code
 }
@@ -218,14 +220,16 @@ func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
 func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
-// other_code, if this replaces it. The caller must not modify the slice.
+// other_code, if this replaces it.
 func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
-	form := t.formIndex(f)
-	if form < 0 {
-		return nil, false
+	form := max(0, t.formIndex(f))
+	for _, p := range t.codes[form].list {
+		if p.Values[ofFirst].text == code {
+			codes = append(codes, p.Values[ofForeign].text)
+		}
 	}
-	if own := t.codes[form].own[code]; own != nil {
-		return own, false
+	if codes != nil {
+		return codes, false
 	}
 	code, replaced = t.codeIn(0, form, code)
 	return []string{code}, replaced
@@ -268,10 +272,7 @@ func (f *form) around(result *node, slot int, read, failed bool) *node {
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
 // and is translated by the table's pairs.
 func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
-	form := t.formIndex(f)
-	if form < 0 {
-		return dst
-	}
+	form := max(0, t.formIndex(f))
 	to := &t.forms[form]
 	code, _ = t.codeIn(0, form, code)
 	dst, _ = new(Call).emitAll(to.failed, dst, []value{
@@ -296,10 +297,7 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 // both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
 // catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
-	form := t.formIndex(f)
-	if form < 0 {
-		return status
-	}
+	form := max(0, t.formIndex(f))
 	code, _ = t.codeIn(0, form, code)
 	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is

@@ -25,7 +25,6 @@ type plan struct {
 	checked []int      // the slots that look looks at; of a request, those that have one spelling
 	roles   map[string]int
 	unknown string          // what happens to a field without a row
-	item    bool            // of an item of a list
 	first   *plan           // the same message, to the first form
 	paths   map[string]bool // of fields, of objects around them, and of items, with []
 
@@ -271,7 +270,7 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 	p := &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
 		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
-		unknown: unknown, item: item, bare: m == Reply && o.bare[from],
+		unknown: unknown, bare: m == Reply && o.bare[from],
 	}
 	var tops [2]string
 	if m == Reply {

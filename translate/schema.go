@@ -67,19 +67,13 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 
 // Schema returns the schema of the callback in a form.
 func (c *Callback) Schema(f Form) *Schema {
-	if c.operation.table.formIndex(f) < 0 {
-		return &Schema{}
-	}
 	p := c.plan(f, f)
 	return p.schema(p.root, false)
 }
 
 // FailureSchema returns the schema of a failure in a form.
 func (t *Table) FailureSchema(f Form) *Schema {
-	form := t.formIndex(f)
-	if form < 0 {
-		return &Schema{}
-	}
+	form := max(0, t.formIndex(f))
 	s := schemaOf(gjson.ParseBytes(t.AppendFailure(nil, f, t.invalid, "the reason")))
 	s.Required = segments(t.forms[form].shows())[:1]
 	for _, m := range t.Meanings() {

@@ -37,7 +37,7 @@ type Table struct {
 	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
-	codes       []codePairs              // by form
+	codes       []pairs                  // by form
 	nouns       map[string][]string      // by language: what calls are about, and who answers them
 	operations  []*Operation
 	callback    *Callback
