@@ -233,9 +233,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	case c.translation.SameForm():
 		dst, refusal = c.body, c.checkFields(p, c.request, false)
 	default:
-		if refusal = c.checkFields(p, c.request, true); refusal == nil {
-			dst, refusal = c.emitAll(p, dst, c.request)
-		}
+		dst, refusal = c.write(p, dst, c.request)
 	}
 	if refusal != nil {
 		return nil, refusal

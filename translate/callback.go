@@ -149,8 +149,7 @@ func (c *Callback) translate(dst, src []byte, from, to Form, x *trace) ([]byte, 
 		n.Recognised, n.plan = Unrecognised, inForm
 		return src, n, nil
 	}
-	_ = call.checkFields(n.plan, call.reply, true)
-	dst, _ = call.emitAll(n.plan, dst, call.reply)
+	dst, _ = call.write(n.plan, dst, call.reply)
 	n.Report = call.Report
 	return dst, n, nil
 }

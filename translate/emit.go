@@ -1,5 +1,14 @@
 package translate
 
+// write translates a message that was read into the slots. Requests are strict: the first field that cannot be carried
+// refuses them. Replies and callbacks are lenient, and never refused.
+func (c *Call) write(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
+	if refused := c.checkFields(p, slots, true); refused != nil {
+		return nil, refused
+	}
+	return c.emitAll(p, dst, slots)
+}
+
 // emitAll appends the output of a plan as an object.
 func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 	dst, refused := c.emit(p, p.out, append(dst, '{'), slots)

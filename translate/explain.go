@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
-
 )
 
 // An Outcome says what became of a field of a message.

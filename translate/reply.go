@@ -29,8 +29,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	case !c.translation.operation.bare[p.to]:
 		c.convertEnvelope(p)
 	}
-	_ = c.checkFields(p, c.reply, true)
-	dst, _ = c.emitAll(p, dst, c.reply)
+	dst, _ = c.write(p, dst, c.reply)
 	return dst, nil
 }
 

@@ -195,14 +195,14 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		types[0] = "number"
 	}
 	switch digits := max(f.exactDigits, f.width[p.from]); {
-	case f.pattern[0] != "":
+	case f.conversion == rearranged:
 		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.pattern[p.from]), "[0-9]") + "$"
 		word = digitPlace.ReplaceAllString(f.pattern[p.from], "1")
 	case digits > 0:
 		if s.Pattern = fmt.Sprintf("^[0-9]{%d}$", digits); len(word) != digits || !allDigits(word) {
 			word = strings.Repeat("1", digits)
 		}
-	case f.as == "":
+	case f.conversion == untouched:
 		if s.MinLength, s.MaxLength = f.min, f.max; f.Required {
 			s.MinLength = max(f.min, 1)
 		}

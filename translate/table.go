@@ -50,10 +50,10 @@ type Table struct {
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name                 Form
-	index                int
-	like                 int    // the form that it is like; -1 for none
-	digits               kind   // how the form writes a field with as: digits: number or text
+	name   Form
+	index  int
+	like   int  // the form that it is like; -1 for none
+	digits kind // how the form writes a field with as: digits: number or text
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
