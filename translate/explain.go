@@ -117,6 +117,8 @@ type trace struct {
 	few    int           // fields without a row and in lists
 	at     map[*byte]int // by the first byte of a value: its entry, unless it is in the output
 	misfit string        // why a value from elsewhere does not fit
+
+	envelope []value // of a reply, as it was read
 }
 
 func (x *trace) reset() {
@@ -185,32 +187,24 @@ func (x *trace) decide(v value, o Outcome, reason string) {
 	}
 }
 
-// became says that a value of the input is written as other JSON; "" for not at all.
-func (x *trace) became(v value, json string) {
-	if x == nil || json == "" {
-		return
-	}
-	if at, ok := x.at[unsafe.StringData(v.raw)]; ok {
-		delete(x.at, unsafe.StringData(v.raw))
-		x.at[unsafe.StringData(json)] = at
-	}
-}
-
 // wrote ends the entry of a value that was written into an entry of an object of the output, or adds that of a value
 // from elsewhere.
 func (x *trace) wrote(c *Call, p *plan, n *node, e *entry, v value, after string) {
 	if x == nil {
 		return
 	}
-	first, f := unsafe.StringData(v.raw), p.field(e)
+	part, f := p.part(e), p.field(e)
+	if part >= 0 {
+		v = x.envelope[part]
+	}
+	first := unsafe.StringData(v.raw)
 	at, ok := x.at[first]
 	if delete(x.at, first); !ok {
-		part := p.part(e)
 		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1, Public: part == flagSlot || part == codeSlot}
 		if f != nil && f.class == Echoed && v.kind != absent {
 			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
 			one.Request = c.translation.request.fields[f.of].source
-		} else if v.kind != absent && part < 0 { // there is no room, or it is a list, whose items have entries
+		} else if v.kind != absent { // there is no room, or it is a list, whose items have entries
 			return
 		}
 		if at = len(x.Fields); !x.add(c, f, one) {

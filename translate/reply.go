@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -143,10 +144,10 @@ const statusOK = 200
 // other_code.
 func (c *Call) convertEnvelope(p *plan) {
 	t, envelope, from, to := p.table, p.envelope(c.reply), p.fromForm, p.toForm
-	set := func(part int, json string) {
-		c.trace.became(envelope[part], json)
-		envelope[part] = value{raw: json, kind: asIs}
+	if c.trace != nil {
+		c.trace.envelope = slices.Clone(envelope)
 	}
+	set := func(part int, json string) { envelope[part] = value{raw: json, kind: asIs} }
 	code, message := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
 	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
