@@ -99,8 +99,8 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
-	f.has, f.failed = map[string]bool{}, &plan{table: t, message: Reply, toForm: f, out: f.around(nil, 0, false, true)}
-	f.failed.addEnvelope()
+	f.has = map[string]bool{}
+	f.failed = &plan{table: t, message: Reply, toForm: f, written: envelopeParts, out: f.around(nil, 0, false, true)}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -276,7 +276,8 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
 	to := &t.forms[form]
 	code, _ = t.codeIn(0, form, code)
 	dst, _ = new(Call).emitAll(to.failed, dst, []value{
-		{raw: to.flagIs[0].json, kind: asIs}, {raw: to.codeJSON(code), kind: asIs},
+		{raw: to.flagIs[0].json, kind: asIs},
+		{raw: to.codeJSON(code), kind: asIs},
 		{raw: string(appendString(nil, message)), kind: text},
 	})
 	return dst

@@ -126,12 +126,8 @@ func (p *plan) part(e *entry) int {
 	return max(-1, e.slot-len(p.fields))
 }
 
-// addEnvelope adds what writes the parts of the envelope.
-func (p *plan) addEnvelope() {
-	for range envelopeSlots {
-		p.written = append(p.written, &mapping{row: noField.row, plain: true, of: -1, state: -1})
-	}
-}
+// envelopeParts write the parts of an envelope, which have been converted.
+var envelopeParts = slices.Repeat([]*mapping{{row: &row{}, plain: true, of: -1, state: -1}}, envelopeSlots)
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -300,7 +296,7 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 	}
 	if m == Reply && !item {
 		p.size += envelopeSlots
-		p.addEnvelope()
+		p.written = append(p.written, envelopeParts...)
 		if p.root = p.fromForm.around(result, len(rows), true, false); tops[0] == "" {
 			result = p.root
 		}

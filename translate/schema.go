@@ -124,7 +124,6 @@ func (p *plan) schema(n *node, bare bool) *Schema {
 
 // entrySchema returns the schema of a member of an object, or nil if a success has none.
 func (p *plan) entrySchema(e *entry, bare bool) *Schema {
-	form, success := p.fromForm, &p.table.success
 	fixed := func(text string) *Schema {
 		return &Schema{Enum: []json.RawMessage{json.RawMessage(text)}, Example: json.RawMessage(text), required: true}
 	}
@@ -134,11 +133,11 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 	case n != nil:
 		return p.schema(n, bare)
 	case part == flagSlot:
-		return fixed(form.flagIs[1].json)
+		return fixed(p.fromForm.flagIs[1].json)
 	case part == codeSlot:
-		return fixed(success.codeJSON[p.from])
+		return fixed(p.table.success.codeJSON[p.from])
 	case part == textSlot:
-		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(success.text, "ok"))}
+		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(p.table.success.text, "ok"))}
 	}
 	f := p.fields[e.slot]
 	s := p.fieldSchema(f)
