@@ -176,13 +176,13 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 // checkFields checks the bounds of the fields of a request, if the table says bounds: enforce or another form gets it. If
 // lose is true, it checks which fields of a message are lost, too.
 func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
-	enforced := p.table.bounds == "enforce"
+	strict, enforced := p.message == Request, p.table.bounds == "enforce"
 	if !enforced && !lose {
 		return nil
 	}
 	for slot, f := range p.fields {
 		v := slots[slot]
-		if p.message == Request {
+		if strict {
 			refused = f.checkBounds(v, enforced)
 		}
 		if refused == nil && lose && f.class == Lossy && v.kind != absent {

@@ -173,13 +173,15 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
 	}
-	begin, paired, found := len(dst), constant{}, false
+	begin, found := len(dst), false
 	if f.hasPairs() && v.kind != composite {
-		paired, found = f.Values.find(f.from, f.to, v.pairText())
+		var paired constant
+		if paired, found = f.Values.find(f.from, f.to, v.pairText()); found {
+			dst, fits = append(dst, paired.json...), v.kind == null || paired.json != f.Absent[f.to].json
+		}
 	}
 	switch {
 	case found:
-		dst, fits = append(dst, paired.json...), v.kind == null || paired.json != f.Absent[f.to].json
 	case v.kind == null:
 		dst, fits = append(dst, v.raw...), !f.nulls || !lenient
 	case f.onlyPairs && v.kind != composite: // a conversion could produce the pair of another value

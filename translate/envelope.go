@@ -276,8 +276,8 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
 	to := &t.forms[form]
 	code, _ = t.codeIn(0, form, code)
 	dst, _ = new(Call).emitAll(to.failed, dst, []value{
-		{raw: to.flagIs[0].json, kind: asIs},
-		{raw: to.codeJSON(code), kind: asIs},
+		{raw: to.flagIs[0].json, kind: text}, // what is text stays as it is
+		{raw: to.codeJSON(code), kind: text},
 		{raw: string(appendString(nil, message)), kind: text},
 	})
 	return dst

@@ -147,7 +147,7 @@ func (c *Call) convertEnvelope(p *plan) {
 	if c.trace != nil {
 		c.trace.envelope = slices.Clone(envelope)
 	}
-	set := func(part int, json string) { envelope[part] = value{raw: json, kind: asIs} }
+	set := func(part int, json string) { envelope[part] = value{raw: json, kind: text} } // what is text stays as it is
 	code, message := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
 	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
