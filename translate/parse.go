@@ -267,10 +267,6 @@ func (s *source) readForms(n *yaml.Node) {
 			if f.Numbers == "json" {
 				f.digits = number
 			}
-			if f.Result != "" {
-				f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
-				f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
-			}
 			s.readEnvelope(name, &f)
 			switch at := child(value, "prefix"); {
 			case at == nil:

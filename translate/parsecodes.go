@@ -13,11 +13,8 @@ const open = "open"
 // groups are the names of all groups of codes but that of a success.
 var groups = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable, open}
 
-// codePairs are the codes of a form that stand for codes of the first form.
-type codePairs struct {
-	first map[string]string   // by code of the form
-	own   map[string][]string // by code of the first form; the first one is written
-}
+// The codes of a form that stand for codes of the first form are pairs of these two.
+const ofFirst, ofForeign = 0, 1
 
 // readCodes reads the codes of the first form, by what they mean, then those of each form that differ.
 func (s *source) readCodes(n *yaml.Node) {
@@ -25,7 +22,7 @@ func (s *source) readCodes(n *yaml.Node) {
 	t.inCatalogue = map[string]CodeMeaning{}
 	for range t.forms {
 		t.known = append(t.known, map[string]CodeMeaning{})
-		t.codes = append(t.codes, codePairs{map[string]string{}, map[string][]string{}})
+		t.codes = append(t.codes, pairs{at: []map[string]int{{}, {}}})
 	}
 	s.readSuccess(child(n, "success"))
 	for group, codes := range s.members(without(n, "success"), "codes") {
@@ -50,9 +47,10 @@ func (s *source) readCodes(n *yaml.Node) {
 	for f, form := range t.forms { // it passes unchanged
 		for code := range t.known[f] {
 			for g, other := range t.codes {
-				if first, taken := other.first[code]; taken && g != f && t.codes[f].first[code] == "" && !t.InCatalogue(code) {
-					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name, first,
-						t.forms[g].name)
+				first, taken := other.find(ofForeign, ofFirst, code)
+				if _, stands := t.codes[f].find(ofForeign, ofFirst, code); taken && g != f && !stands && !t.InCatalogue(code) {
+					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name,
+						first.text, t.forms[g].name)
 				}
 			}
 		}
@@ -107,11 +105,7 @@ func (s *source) readCodesOf(f int, n *yaml.Node) {
 				s.errorf(one, "codes: the code of a success stands for no other code, and none stands for it")
 			default:
 				s.text(one, what, "a code")
-				p := t.codes[f]
-				if _, known := p.first[code.Value]; !known {
-					p.first[code.Value] = first
-				}
-				p.own[first] = append(p.own[first], code.Value)
+				t.codes[f].add([]constant{{text: first}, {text: code.Value}})
 			}
 		}
 	}

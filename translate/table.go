@@ -37,7 +37,7 @@ type Table struct {
 	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
-	codes       []codePairs              // by form
+	codes       []pairs                  // by form
 	nouns       map[bool][]string        // in Korean, or in English: what calls are about, and who answers them
 	operations  []*Operation
 	callback    *Callback
@@ -50,11 +50,10 @@ type Table struct {
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name                 Form
-	index                int
-	like                 int    // the form that it is like; -1 for none
-	digits               kind   // how the form writes a field with as: digits: number or text
-	resultKey, resultEnd string // `,"result":` or "", and what closes the objects around the result
+	name   Form
+	index  int
+	like   int  // the form that it is like; -1 for none
+	digits kind // how the form writes a field with as: digits: number or text
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
