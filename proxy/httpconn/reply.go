@@ -80,8 +80,9 @@ func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
 		case strings.EqualFold(string(name), "retry-after"):
 			ok = setOnce(&reply.RetryAfter, value, last.RetryAfter)
 		case strings.EqualFold(string(name), "connection"):
-			reply.closes = strings.EqualFold(string(value), "close")
-			ok = reply.closes || strings.EqualFold(string(value), "keep-alive")
+			closes := strings.EqualFold(string(value), "close")
+			reply.closes = reply.closes || closes
+			ok = closes || strings.EqualFold(string(value), "keep-alive")
 		case strings.EqualFold(string(name), "transfer-encoding"):
 			ok = !chunked && strings.EqualFold(string(value), "chunked")
 			chunked = true

@@ -19,6 +19,7 @@ var usualHeads = map[string]Reply{
 	"HTTP/1.1 200 OK\r\nX-Powered-By: PHP/8.3\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\nEmpty:\r\n\r\n{}": {Status: 200, ContentType: "application/json; charset=utf-8", Length: 2},
 	"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n":                                                                                    {Status: 200, Length: 2},
 	"HTTP/1.1 200 OK\r\nContent-Length: 2 ,2,\t2\r\n\r\n":                                                                                {Status: 200, Length: 2},
+	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n":                                        {Status: 200, Length: 2, closes: true},
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: Close\r\n\r\n":                                                                  {Status: 200, Length: 2, closes: true},
 }
 

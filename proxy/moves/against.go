@@ -280,9 +280,10 @@ func (f *Facts) AgainstReset() []BlockingReason {
 	}
 	var failed []evidence.Note
 	for _, id := range slices.Sorted(maps.Keys(f.Verdicts)) {
-		own, _ := f.Failed(id)
-		for _, v := range own {
-			failed = append(failed, evidence.Say("of_partner", f.Settings.Label(id), v))
+		for _, v := range f.Verdicts[id] {
+			if v.Ruling == evidence.Fail {
+				failed = append(failed, evidence.Say("of_partner", f.Settings.Label(id), v))
+			}
 		}
 	}
 	all := reasonsOf(Unproven, failed...)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ func (u *Upstream) readReply(reply *httpconn.Reply, r *Request) error {
 	switch {
 	case int64(buf.Len()) > limit:
 		return &Failure{Kind: TooLarge, Detail: fmt.Sprintf("over %d bytes", limit)}
-	case err == io.EOF && unknown && !json.Valid(buf.Bytes()):
+	case err == io.EOF && unknown && !json.Valid(bytes.TrimPrefix(buf.Bytes(), []byte("\ufeff"))):
 		return errCoding
 	case err == io.EOF && unknown:
 		u.codings.Inc()
