@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,7 +112,7 @@ func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPa
 	}
 	rows := fmt.Sprintf(" FROM billbridge_bills WHERE %s ORDER BY %s LIMIT ", c, order)
 	if last, more := find[billPlace](q, fmt.Sprintf("SELECT %s, partner, bill%s1 OFFSET %d", column, rows, examined-1),
-		slices.Clone(c.args)...); more {
+		c.args...); more {
 		p.next = &last
 	}
 	c.all = nil
@@ -134,7 +133,7 @@ func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPa
 	}
 	from := fmt.Sprintf(" FROM (SELECT *%s%d) AS part WHERE %s", rows, examined, c)
 	for _, row := range list[billRow](q, fmt.Sprintf("SELECT "+billColumns+from+" ORDER BY %s LIMIT %d", order, max(some, 0)),
-		slices.Clone(c.args)...) {
+		c.args...) {
 		p.bills = append(p.bills, opened(q, row, billRow.bill))
 	}
 	p.all = value[int](q, "SELECT count(*)"+from, c.args...)

@@ -120,7 +120,11 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 				q.fail(ErrNotFound)
 			}
 		case Stopped:
-			stop(q, c)
+			is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
+			if !is.At.IsZero() {
+				q.fail(&AlreadyStopped{is})
+			}
+			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
 		case Resumed:
 			oneRow(q, ErrState, `
 				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL`)
@@ -194,14 +198,6 @@ type AlreadyStopped struct{ Declaration }
 func (*AlreadyStopped) Error() string { return "store: the kill switch is on already" }
 
 func (*AlreadyStopped) Unwrap() error { return ErrState }
-
-func stop(q tx, c *Change) {
-	is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
-	if !is.At.IsZero() {
-		q.fail(&AlreadyStopped{is})
-	}
-	q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
-}
 
 func restored(q tx, c *Change) {
 	q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
