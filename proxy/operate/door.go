@@ -273,7 +273,7 @@ func stream[In, Step any](d door, path string, verb func(context.Context, In, fu
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	refused, status := (*Error)(nil), http.StatusInternalServerError
 	if errors.As(err, &refused) {
-		status = refused.Refusal.Status()
+		status = int(refused.Refusal)
 	}
 	if refused == nil || r.Header.Get("Accept") != "application/json" {
 		http.Error(w, err.Error(), status)
