@@ -12,12 +12,15 @@ import (
 // NewReport makes a report.
 var NewReport = newReport
 
-// BeginScan waits for other scans, and OpenBills is one.
-func (o *core) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
+// Scan reads while no other scan does, and OpenBills is one.
+func (o *core) Scan(ctx context.Context, read func() error) error { return o.scan(ctx, read) }
 
 func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
 	return o.openBills(ctx, in)
 }
+
+// ReadDue makes the reads that are due.
+func (o billVerbs) ReadDue(ctx context.Context) error { return o.readDue(ctx) }
 
 // DecodeLike returns what the door decodes of a request, as a value of the type of like.
 func DecodeLike(r *http.Request, like any) (any, error) {

@@ -14,25 +14,25 @@ import (
 	"billbridge/proxy/store"
 )
 
-// beginScan waits until no other scan is running: a read of a large part of the ledger. Several at a time would leave
-// SQLite no reader for the calls of partners. The caller must call end after its own.
-func (o *core) beginScan(ctx context.Context) (end func(), err error) {
+// scan reads a large part of the ledger when no other scan is running. Several at a time would leave SQLite no reader
+// for the calls of partners.
+func (o *core) scan(ctx context.Context, read func() error) error {
 	select {
 	case o.scanning <- struct{}{}:
-		return func() { <-o.scanning }, nil
+		defer func() { <-o.scanning }()
+		return read()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
 // openBills counts the bills of the partners of a range.
-func (o *core) openBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
-	end, err := o.beginScan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return o.Store.OpenBillsIn(ctx, in, o.Store.Clock(o.Rollout.Now()).StoreTime) // a wrong clock ends no bill
+func (o *core) openBills(ctx context.Context, in store.Range) (bills []store.Bills, err error) {
+	err = o.scan(ctx, func() (err error) {
+		bills, err = o.Store.OpenBillsIn(ctx, in, o.Store.Clock(o.Rollout.Now()).StoreTime) // a wrong clock ends no bill
+		return err
+	})
+	return bills, err
 }
 
 // facts reads what is needed of one partner, or of all for "". Each read may take as long as within.

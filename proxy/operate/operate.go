@@ -74,7 +74,7 @@ type (
 type core struct {
 	Options
 	reading   atomic.Pointer[Reading] // the last one
-	scanning  chan struct{}           // holds one, see beginScan
+	scanning  chan struct{}           // holds one, see scan
 	comparing sync.Mutex              // held by CompareBills
 	read      *prometheus.CounterVec  // by the gateway itself
 }

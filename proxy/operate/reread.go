@@ -37,7 +37,7 @@ func (o billVerbs) RunReads(ctx context.Context) {
 			interrupted = now
 			err = o.recordInterrupted(ctx)
 		}
-		return errors.Join(err, o.ReadDue(ctx))
+		return errors.Join(err, o.readDue(ctx))
 	})
 }
 
@@ -46,14 +46,12 @@ func (o billVerbs) RunReads(ctx context.Context) {
 func (o billVerbs) recordInterrupted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
-	end, err := o.beginScan(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	s, now := o.Rollout.Settings(), o.Now()
-	before := now.Add(-s.UnderWay())
-	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)})
+	return o.scan(ctx, func() error {
+		s, now := o.Rollout.Settings(), o.Now()
+		before := now.Add(-s.UnderWay())
+		what := ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)}
+		return o.Store.Interrupted(ctx, before, what)
+	})
 }
 
 // due is until when reads are due.
@@ -67,10 +65,10 @@ func (o billVerbs) due() (d store.Due) {
 	return d
 }
 
-// ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
+// readDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
 // ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
 // not hold up the others, also not those whose reads become due meanwhile.
-func (o billVerbs) ReadDue(ctx context.Context) error {
+func (o billVerbs) readDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for until := time.Now().Add(dueEvery); ; {
 		due, err := o.Store.DueReads(ctx, o.due())
