@@ -131,8 +131,7 @@ func (s *Store) binding(a Address, version int64) statement {
 		args = append(args, version)
 	}
 	return statement{`
-		INSERT INTO billbridge_addresses AS was (
-			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
+		INSERT INTO billbridge_addresses AS was (` + addressColumns + `url, registration, created, until, ends, holds,
 				unproven, member, merchant, look)
 		SELECT $1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16
 		WHERE ` + where + " ON CONFLICT (registration) DO ", args}
