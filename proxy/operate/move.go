@@ -268,7 +268,9 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 		own, move.To = to, to
 	case m.Stage == Unset:
 		left := decided
-		left.Stages = slices.DeleteFunc(slices.Clone(decided.Stages), func(s store.Stage) bool { return s.Partner == partner })
+		left.Stages = slices.DeleteFunc(slices.Clone(decided.Stages), func(s store.Stage) bool {
+			return s.Partner == partner
+		})
 		switch {
 		case len(left.Stages) < len(decided.Stages): // now the default holds, or that of the config
 			move.To = settings.Positions(left)(partner)

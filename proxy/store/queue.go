@@ -79,7 +79,8 @@ func markFirst(q tx, order string, until time.Time) {
 // changed.
 func markAll(q tx, now time.Time, condition string, arg any) {
 	const (
-		other   = "SELECT %s FROM billbridge_callbacks o WHERE o.state = 'waiting' AND o.ordering = billbridge_callbacks.ordering"
+		other = "SELECT %s FROM billbridge_callbacks o WHERE o.state = 'waiting' AND " +
+			"o.ordering = billbridge_callbacks.ordering"
 		earlier = "EXISTS (" + other + " AND o.seq < billbridge_callbacks.seq)"
 		held    = other + " AND o.lease <> '' AND o.due > $1"
 	)
@@ -291,8 +292,8 @@ type Supersession struct {
 	Outcome, Reason string
 }
 
-// followed is true for a callback that a newer one of its bill follows, which waits or was delivered. Two merchants of a
-// partner can have a bill with the same id, and so their callbacks the same order.
+// followed is true for a callback that a newer one of its bill follows, which waits or was delivered. Two merchants of
+// a partner can have a bill with the same id, and so their callbacks the same order.
 const followed = `bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
 	WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq + 0 > billbridge_callbacks.seq
 		AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered')
