@@ -19,9 +19,6 @@ func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, er
 	return o.openBills(ctx, in)
 }
 
-// ReadDue makes the reads that are due.
-func (o billVerbs) ReadDue(ctx context.Context) error { return o.readDue(ctx) }
-
 // DecodeLike returns what the door decodes of a request, as a value of the type of like.
 func DecodeLike(r *http.Request, like any) (any, error) {
 	into := reflect.New(reflect.TypeOf(like))

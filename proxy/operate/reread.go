@@ -37,7 +37,7 @@ func (o billVerbs) RunReads(ctx context.Context) {
 			interrupted = now
 			err = o.recordInterrupted(ctx)
 		}
-		return errors.Join(err, o.readDue(ctx))
+		return errors.Join(err, o.ReadDue(ctx))
 	})
 }
 
@@ -65,10 +65,10 @@ func (o billVerbs) due() (d store.Due) {
 	return d
 }
 
-// readDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
+// ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
 // ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
 // not hold up the others, also not those whose reads become due meanwhile.
-func (o billVerbs) readDue(ctx context.Context) error {
+func (o billVerbs) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for until := time.Now().Add(dueEvery); ; {
 		due, err := o.Store.DueReads(ctx, o.due())
