@@ -44,7 +44,7 @@ func problemOf(err error, also ...operate.Refusal) (text string, ok bool) {
 // statusOf returns the status of a page for an error.
 func statusOf(err error) int {
 	if refused := (*operate.Error)(nil); errors.As(err, &refused) {
-		return refused.Refusal.Status()
+		return int(refused.Refusal)
 	}
 	return http.StatusInternalServerError
 }

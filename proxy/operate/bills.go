@@ -83,13 +83,12 @@ func (o billVerbs) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	}
 	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	end, err := o.beginScan(within)
 	var list []ledger.Bill
 	var all int
-	if err == nil {
+	err = o.scan(within, func() (err error) {
 		list, all, err = o.Store.Bills(within, f)
-		end()
-	}
+		return err
+	})
 	switch {
 	case err != nil && ctx.Err() == nil && within.Err() != nil:
 		return answer, errUnlisted

@@ -222,15 +222,20 @@ func Encode(in ...any) (q url.Values, body []byte) {
 	return q, body
 }
 
-// serve serves requests of a method. It answers an error.
-func (d door) serve(method, path string, answer func(http.ResponseWriter, *http.Request) error) {
+// serve serves requests of a method, with the value that is in them. It answers an error.
+func serve[In any](d door, method, path string, answer func(http.ResponseWriter, *http.Request, In) error) {
 	d.Path(path).Methods(method).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.within > 0 {
 			ctx, cancel := context.WithTimeout(r.Context(), d.within)
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
-		if err := answer(w, r); err != nil {
+		var in In
+		err := decode(r, &in)
+		if err == nil {
+			err = answer(w, r, in)
+		}
+		if err != nil {
 			fail(w, r, err)
 		}
 	})
@@ -239,11 +244,7 @@ func (d door) serve(method, path string, answer func(http.ResponseWriter, *http.
 // handle serves a verb.
 func handle[In, Out any](d door, route string, verb func(context.Context, In) (Out, error)) {
 	method, path, _ := strings.Cut(route, " ")
-	d.serve(method, path, func(w http.ResponseWriter, r *http.Request) error {
-		var in In
-		if err := decode(r, &in); err != nil {
-			return err
-		}
+	serve(d, method, path, func(w http.ResponseWriter, r *http.Request, in In) error {
 		out, err := verb(r.Context(), in)
 		if err == nil {
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -255,11 +256,7 @@ func handle[In, Out any](d door, route string, verb func(context.Context, In) (O
 
 // stream serves a verb whose answer has a line of JSON for each step.
 func stream[In, Step any](d door, path string, verb func(context.Context, In, func(Step)) error) {
-	d.serve(http.MethodPost, path, func(w http.ResponseWriter, r *http.Request) error {
-		var in In
-		if err := decode(r, &in); err != nil {
-			return err
-		}
+	serve(d, http.MethodPost, path, func(w http.ResponseWriter, r *http.Request, in In) error {
 		lines, flush := json.NewEncoder(w), http.NewResponseController(w)
 		return verb(r.Context(), in, func(step Step) {
 			w.Header().Set("Content-Type", "application/x-ndjson")
@@ -273,7 +270,7 @@ func stream[In, Step any](d door, path string, verb func(context.Context, In, fu
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	refused, status := (*Error)(nil), http.StatusInternalServerError
 	if errors.As(err, &refused) {
-		status = refused.Refusal.Status()
+		status = int(refused.Refusal)
 	}
 	if refused == nil || r.Header.Get("Accept") != "application/json" {
 		http.Error(w, err.Error(), status)

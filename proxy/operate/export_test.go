@@ -12,8 +12,8 @@ import (
 // NewReport makes a report.
 var NewReport = newReport
 
-// BeginScan waits for other scans, and OpenBills is one.
-func (o *core) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
+// Scan reads while no other scan does, and OpenBills is one.
+func (o *core) Scan(ctx context.Context, read func() error) error { return o.scan(ctx, read) }
 
 func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
 	return o.openBills(ctx, in)

@@ -94,14 +94,12 @@ func (o storeVerbs) againstKey(ctx context.Context, decided store.Rollout, id, k
 	if err != nil {
 		return err
 	}
-	if settles := first.Add(time.Duration(o.Rollout.Settings().Config.Settle)); o.Now().Before(settles) {
+	if settles := o.settles(first); o.Now().Before(settles) {
 		return conflict("Not changed: a call with the key was first seen at %s. "+
 			"Try again after its settling period, at %s.", first.Format(time.RFC3339), settles.Format(time.RFC3339))
 	}
-	stages := o.stages(decided)
-	of, _ := stageOf(stages, id)
-	own, _ := stageOf(stages, key)
-	if of.Stage == routing.StageDrained && own.Stage != routing.StageDrained {
+	at := o.Rollout.Settings().Positions(decided)
+	if at(id).Stage == routing.StageDrained && at(key).Stage != routing.StageDrained {
 		return conflict("Not changed: the partner is drained, and the key is not: bills of the key at the old backend " +
 			"that are not in the ledger would not be found. Set the stage of the partner to new first.")
 	}

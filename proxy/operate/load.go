@@ -14,46 +14,35 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A reader reads what decisions depend on.
-type reader struct {
-	store    *store.Store
-	rollout  *routing.Router
-	scanning chan struct{} // holds one
-}
-
-func newReader(s *store.Store, r *routing.Router) reader {
-	return reader{s, r, make(chan struct{}, 1)}
-}
-
-// beginScan waits until no other scan is running: a read of a large part of the ledger. Several at a time would leave
-// SQLite no reader for the calls of partners. The caller must call end after its own.
-func (r reader) beginScan(ctx context.Context) (end func(), err error) {
+// scan reads a large part of the ledger when no other scan is running. Several at a time would leave SQLite no reader
+// for the calls of partners.
+func (o *core) scan(ctx context.Context, read func() error) error {
 	select {
-	case r.scanning <- struct{}{}:
-		return func() { <-r.scanning }, nil
+	case o.scanning <- struct{}{}:
+		defer func() { <-o.scanning }()
+		return read()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
 // openBills counts the bills of the partners of a range.
-func (r reader) openBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
-	end, err := r.beginScan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return r.store.OpenBillsIn(ctx, in, r.store.Clock(r.rollout.Now()).StoreTime) // a wrong clock ends no bill
+func (o *core) openBills(ctx context.Context, in store.Range) (bills []store.Bills, err error) {
+	err = o.scan(ctx, func() (err error) {
+		bills, err = o.Store.OpenBillsIn(ctx, in, o.Store.Clock(o.Rollout.Now()).StoreTime) // a wrong clock ends no bill
+		return err
+	})
+	return bills, err
 }
 
 // facts reads what is needed of one partner, or of all for "". Each read may take as long as within.
-func (r reader) facts(
+func (o *core) facts(
 	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration, needs moves.Needs,
 ) *moves.Facts {
-	now, counts := r.rollout.Now(), r.rollout.Counts()
-	f := &moves.Facts{Settings: r.rollout.Settings(), Decided: decided, Now: now}
-	if r.store != nil {
-		f.Clock = r.store.Clock(now)
+	now, counts := o.Rollout.Now(), o.Rollout.Counts()
+	f := &moves.Facts{Settings: o.Rollout.Settings(), Decided: decided, Now: now}
+	if o.Store != nil {
+		f.Clock = o.Store.Clock(now)
 	}
 	read := func(needed bool, do func(context.Context)) {
 		if needed {
@@ -63,7 +52,7 @@ func (r reader) facts(
 		}
 	}
 	read(needs.Seen, func(ctx context.Context) {
-		f.Seen = moves.As(r.store.SeenPartners(ctx, store.AllPartners.Of(only)))
+		f.Seen = moves.As(o.Store.SeenPartners(ctx, store.AllPartners.Of(only)))
 	})
 	read(needs.Counted, func(ctx context.Context) {
 		counted, err := counts.Of(ctx, only)
@@ -78,37 +67,37 @@ const preconditionsWithin = 3 * time.Second
 
 // undrained reads the bills for the moves to drained: for all of them together as long as for one, as there can be
 // millions.
-func (r reader) undrained(ctx context.Context, f *moves.Facts, of ...moves.Move) {
+func (o *core) undrained(ctx context.Context, f *moves.Facts, of ...moves.Move) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	f.Bills = map[partner.ID]moves.Known[[]store.Bills]{}
 	for _, m := range of {
 		if m.To.Stage == routing.StageDrained {
-			f.Bills[m.Partner] = moves.As(r.openBills(ctx, store.AllPartners.Of(m.Partner)))
+			f.Bills[m.Partner] = moves.As(o.openBills(ctx, store.AllPartners.Of(m.Partner)))
 		}
 	}
 }
 
 // against returns the facts of a move, and the reasons against it.
-func (r reader) against(ctx context.Context, decided store.Rollout, m moves.Move) []moves.BlockingReason {
-	f := r.facts(ctx, decided, m.Partner, preconditionsWithin/2, m.Needs())
-	r.undrained(ctx, f, m)
+func (o *core) against(ctx context.Context, decided store.Rollout, m moves.Move) []moves.BlockingReason {
+	f := o.facts(ctx, decided, m.Partner, preconditionsWithin/2, m.Needs())
+	o.undrained(ctx, f, m)
 	return f.Against(m)
 }
 
 // hasDefault reports whether a config has a default stage whose changes need the store.
-func (r reader) hasDefault(c *config.Config) bool {
-	return r.store != nil && r.rollout != nil && c.Rollout != nil
+func (o *core) hasDefault(c *config.Config) bool {
+	return o.Store != nil && o.Rollout != nil && c.Rollout != nil
 }
 
 // CheckDefault returns why the default stage of a config cannot take effect, nil if it can: a changed rollout.default
 // moves all partners without a stage of their own, and needs the same preconditions as that move by an operator. If
 // there are reasons against it, the error is a [*moves.Blocked]. It writes nothing.
-func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
-	if !r.hasDefault(c) {
+func (o *core) CheckDefault(ctx context.Context, c *config.Config) error {
+	if !o.hasDefault(c) {
 		return nil
 	}
-	decided, err := r.store.Rollout(ctx)
+	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return fmt.Errorf("rollout.default cannot be checked: %w", err)
 	}
@@ -117,7 +106,7 @@ func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
 	if b.From == "" || b.From == b.To || set {
 		return nil
 	}
-	b.Reasons = r.against(ctx, decided, moves.Move{From: routing.At(b.From, 0), To: routing.At(b.To, 0)})
+	b.Reasons = o.against(ctx, decided, moves.Move{From: routing.At(b.From, 0), To: routing.At(b.To, 0)})
 	if len(b.Reasons) == 0 {
 		return nil
 	}
@@ -125,17 +114,17 @@ func (r reader) CheckDefault(ctx context.Context, c *config.Config) error {
 }
 
 // AcceptDefault records the default stage of a config that takes effect, for the next CheckDefault.
-func (r reader) AcceptDefault(ctx context.Context, c *config.Config) error {
-	if !r.hasDefault(c) {
+func (o *core) AcceptDefault(ctx context.Context, c *config.Config) error {
+	if !o.hasDefault(c) {
 		return nil
 	}
-	return r.store.SetConfigDefault(ctx, c.Rollout.Default, r.rollout.Now())
+	return o.Store.SetConfigDefault(ctx, c.Rollout.Default, o.Rollout.Now())
 }
 
 // StartDefault checks the default stage of the config at the start. If there are reasons against it, the one of the
 // config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
 func StartDefault(ctx context.Context, s *store.Store, r *routing.Router, c *config.Config) error {
-	reads := newReader(s, r)
+	reads := newCore(Options{Store: s, Rollout: r})
 	err := reads.CheckDefault(ctx, c)
 	if blocked, ok := errors.AsType[*moves.Blocked](err); ok {
 		r.KeepDefault(c, blocked.From, blocked)

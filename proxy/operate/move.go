@@ -234,7 +234,8 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err != nil {
 		return c, err
 	}
-	bills := o.Rollout.Settings().Config.Bills
+	settings := o.Rollout.Settings()
+	bills := settings.Config.Bills
 	var own routing.Position // the stage that the partner has of its own afterwards
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
@@ -254,9 +255,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	stages := o.stages(decided)
-	at, has := stageOf(stages, partner)
-	move := moves.Move{Partner: partner, From: at.position(), To: own}
+	move := moves.Move{Partner: partner, From: settings.Positions(decided)(partner), To: own}
 	switch {
 	case m.Do == Next:
 		to, more := move.From.Next(bills)
@@ -268,15 +267,18 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 		}
 		own, move.To = to, to
 	case m.Stage == Unset:
-		to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
-		if partner == "" { // the default goes back to that of the config
-			has, to = to.At != nil, o.stages(store.Rollout{})[""]
-			missing = "no default was set: the default of the config applies"
+		left := decided
+		left.Stages = slices.DeleteFunc(slices.Clone(decided.Stages), func(s store.Stage) bool {
+			return s.Partner == partner
+		})
+		switch {
+		case len(left.Stages) < len(decided.Stages): // now the default holds, or that of the config
+			move.To = settings.Positions(left)(partner)
+		case partner == "":
+			return c, notFound("no default was set: the default of the config applies")
+		default:
+			return c, notFound("the partner has no stage of its own: the default applies to it")
 		}
-		if !has {
-			return c, notFound("%s", missing)
-		}
-		move.To = to.position()
 	}
 	return o.move(ctx, m.Switch, c, decided, move, own)
 }

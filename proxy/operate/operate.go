@@ -73,11 +73,13 @@ type (
 // core is what all verbs work with.
 type core struct {
 	Options
-	reading atomic.Pointer[Reading] // the last one
-	reader
-	comparing sync.Mutex             // held by CompareBills
-	read      *prometheus.CounterVec // by the gateway itself
+	reading   atomic.Pointer[Reading] // the last one
+	scanning  chan struct{}           // holds one, see scan
+	comparing sync.Mutex              // held by CompareBills
+	read      *prometheus.CounterVec  // by the gateway itself
 }
+
+func newCore(o Options) *core { return &core{Options: o, scanning: make(chan struct{}, 1)} }
 
 // New returns an operator.
 func New(o Options) *Operator {
@@ -90,7 +92,7 @@ func New(o Options) *Operator {
 	if o.Opened == nil {
 		o.Opened = func(string) bool { return false }
 	}
-	c := &core{Options: o, reader: newReader(o.Store, o.Rollout)}
+	c := newCore(o)
 	c.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_bill_reads_total",
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
@@ -108,20 +110,15 @@ func New(o Options) *Operator {
 	return made
 }
 
-// A Refusal is the kind of an [Error].
+// A Refusal is the kind of an [Error], as an HTTP status.
 type Refusal int
 
 // The refusals.
 const (
-	BadRequest Refusal = iota // the values are wrong
-	NotFound
-	Conflict // the state does not allow it, or there are reasons against it
+	BadRequest Refusal = http.StatusBadRequest // the values are wrong
+	NotFound   Refusal = http.StatusNotFound
+	Conflict   Refusal = http.StatusConflict // the state does not allow it, or there are reasons against it
 )
-
-// Status returns the HTTP status of a refusal.
-func (r Refusal) Status() int {
-	return [...]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}[r]
-}
 
 // An Error refuses what an operator wants. Nothing was changed.
 type Error struct {

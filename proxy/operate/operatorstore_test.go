@@ -19,14 +19,14 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, separate)
 	d.owns("k", "legacy", 1, 0, 0)
-	release, err := d.Operator.BeginScan(t.Context())
-	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if bills, err := d.Operator.OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while another call counts: %+v, %v", bills, err)
-	}
-	release()
+	must(t, d.Operator.Scan(t.Context(), func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if bills, err := d.Operator.OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while another call counts: %+v, %v", bills, err)
+		}
+		return nil
+	}))
 	if bills, err := d.Operator.OpenBills(t.Context(), store.AllPartners); err != nil || len(bills) != 1 {
 		t.Errorf("%+v, %v", bills, err)
 	}

@@ -145,11 +145,11 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	rows, next := []PartnerRow{}, map[partner.ID]moves.Move{}
-	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
+	rows, next, at := []PartnerRow{}, map[partner.ID]moves.Move{}, facts.Settings.Positions(decided)
+	for _, one := range o.statuses(decided, only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
 		rows = append(rows, PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]})
-		if to, more := one.position().Next(facts.Settings.Config.Bills); more {
-			next[one.ID] = moves.Move{Partner: one.ID, From: one.position(), To: to}
+		if to, more := at(one.ID).Next(facts.Settings.Config.Bills); more {
+			next[one.ID] = moves.Move{Partner: one.ID, From: at(one.ID), To: to}
 		}
 	}
 	o.undrained(ctx, facts, slices.Collect(maps.Values(next))...)

@@ -46,14 +46,12 @@ func (o billVerbs) RunReads(ctx context.Context) {
 func (o billVerbs) recordInterrupted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
-	end, err := o.beginScan(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	s, now := o.Rollout.Settings(), o.Now()
-	before := now.Add(-s.UnderWay())
-	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)})
+	return o.scan(ctx, func() error {
+		s, now := o.Rollout.Settings(), o.Now()
+		before := now.Add(-s.UnderWay())
+		what := ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)}
+		return o.Store.Interrupted(ctx, before, what)
+	})
 }
 
 // due is until when reads are due.

@@ -64,15 +64,6 @@ type StageSetting struct {
 	Forced  bool          `json:"forced,omitempty"`
 }
 
-// position is the same as a position.
-func (p StageSetting) position() routing.Position {
-	at := routing.Position{Stage: p.Stage, Forced: p.Forced}
-	if p.Percent != nil {
-		at.Percent = *p.Percent
-	}
-	return at
-}
-
 // String is the stage and its percentage, for people.
 func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percent) }
 
@@ -214,28 +205,28 @@ func (o *Operator) partnerStatuses(
 			return nil, uncounted, err
 		}
 	}
-	return o.statuses(o.stages(decided), only, in, seen, bills), uncounted, nil
+	return o.statuses(decided, only, in, seen, bills), uncounted, nil
 }
 
 // statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing
 // is known of it, or for "" those in a range, sorted.
 func (o *Operator) statuses(
-	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
+	decided store.Rollout, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
 ) []PartnerStatus {
-	all, settings := map[partner.ID]*PartnerStatus{}, o.Rollout.Settings()
+	all, stages := map[partner.ID]*PartnerStatus{}, o.stages(decided)
 	of := func(id partner.ID) *PartnerStatus {
 		if all[id] == nil {
-			placed, own := stageOf(stages, id)
-			one := &PartnerStatus{Who: o.who(id), StageSetting: placed, Default: !own}
-			all[id] = one
+			placed, own := stages[id]
+			if !own {
+				placed = stages[""]
+			}
+			all[id] = &PartnerStatus{Who: o.who(id), StageSetting: placed, Default: !own}
 		}
 		return all[id]
 	}
-	settle := time.Duration(settings.Config.Settle)
 	for _, sight := range seen {
-		one := of(sight.Partner)
-		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle
-		if until := sight.First.Add(settle); !one.Settled {
+		one, until := of(sight.Partner), o.settles(sight.First)
+		if one.Seen, one.Settled = &sight.First, !o.Now().Before(until); !one.Settled {
 			one.SettlesAt = &until
 		}
 	}
@@ -264,12 +255,9 @@ func (o *Operator) statuses(
 	return list
 }
 
-// stageOf is the stage of a partner; own is false if it is the default.
-func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSetting, own bool) {
-	if placed, own = stages[id]; !own {
-		placed = stages[""]
-	}
-	return placed, own
+// settles is when the settling period of a partner is over.
+func (o *core) settles(firstSeen time.Time) time.Time {
+	return firstSeen.Add(time.Duration(o.Rollout.Settings().Config.Settle))
 }
 
 // stages returns the stages that partners have of their own, and at "" the default.

@@ -174,12 +174,12 @@ func (o waveVerbs) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 		}
 		ids = append(ids, id)
 	}
-	stages := o.stages(decided)
+	stages, at := o.stages(decided), o.Rollout.Settings().Positions(decided)
 	partners := make([]store.WavePartner, len(ids))
 	for i, id := range ids {
 		partners[i].Partner = id
 		if own, has := stages[id]; has {
-			partners[i].From, partners[i].FromPercent = string(own.Stage), own.position().Percent
+			partners[i].From, partners[i].FromPercent = string(own.Stage), at(id).Percent
 		}
 	}
 	return partners, nil
@@ -345,10 +345,11 @@ type WavePartner struct {
 
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved.
 func (o waveVerbs) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
-	change := Change{Action: string(store.WaveChanged), At: o.Now(), By: c.By, Subject: c.Name}
-	if err := cmp.Or(o.needStore(), c.check(), c.valid()); err != nil {
+	change, err := o.begin(Decision{Author: c.Author}, store.WaveChanged, false)
+	if err := cmp.Or(err, c.valid()); err != nil {
 		return change, err
 	}
+	change.Subject = c.Name
 	id, err := o.named(ctx, c.Partner)
 	if err != nil {
 		return change, err

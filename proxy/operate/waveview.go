@@ -32,13 +32,11 @@ const fewPartners = 1000
 func (o waveVerbs) waveView(
 	ctx context.Context, plan moves.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 ) (v moves.View, err error) {
-	now := o.Now()
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return v, err
 	}
 	facts := o.facts(ctx, decided, "", storeTimeout/2, moves.Needs{Seen: true, Marked: true})
-	facts.Now, facts.Clock = now, o.Store.Clock(now)
 	for i, upstream := range facts.Settings.Backends {
 		facts.Open[i] = o.Opened(upstream)
 	}

@@ -131,8 +131,7 @@ func (s *Store) binding(a Address, version int64) statement {
 		args = append(args, version)
 	}
 	return statement{`
-		INSERT INTO billbridge_addresses AS was (
-			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
+		INSERT INTO billbridge_addresses AS was (` + addressColumns + `url, registration, created, until, ends, holds,
 				unproven, member, merchant, look)
 		SELECT $1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16
 		WHERE ` + where + " ON CONFLICT (registration) DO ", args}
@@ -228,7 +227,7 @@ func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 
 // Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and
 // whether the upstream has ever sent a callback with the state says. Of payments this is not looked up.
-func (s *Store) Told(
+func (s callbacks) Told(
 	ctx context.Context, order, merchant, later, upstream, says string,
 ) (told, tells bool, err error) {
 	are, err := readOne[[2]bool](ctx, s.db, "reading which states were reported", `
@@ -241,7 +240,7 @@ func (s *Store) Told(
 
 // Missing returns bills whose callback is missing, the last found first, at most limit, and the number of all, which is
 // exact up to countAtMost: of one partner, or of all for "".
-func (s *Store) Missing(ctx context.Context, id partner.ID, limit int) (found []Look, all int, err error) {
+func (s callbacks) Missing(ctx context.Context, id partner.ID, limit int) (found []Look, all int, err error) {
 	var c conditions
 	order := "missing DESC"
 	if c.add("missing IS NOT NULL"); id != "" {
@@ -252,7 +251,7 @@ func (s *Store) Missing(ctx context.Context, id partner.ID, limit int) (found []
 	}
 	rows := fmt.Sprintf(" FROM billbridge_addresses WHERE %s ORDER BY %s LIMIT ", c, order)
 	found, err = readAll[Look](ctx, s.db, "listing missing callbacks",
-		fmt.Sprint("SELECT ", addressColumns, "''", lookColumns, rows, limit), slices.Clone(c.args)...) // without the url
+		fmt.Sprint("SELECT ", addressColumns, "''", lookColumns, rows, limit), c.args...) // without the url
 	if all = len(found); all == limit && err == nil {
 		all, err = readOne[int](ctx, s.db, "counting missing callbacks",
 			fmt.Sprint("SELECT count(*) FROM (SELECT 1", rows, countAtMost, ") AS counted"), c.args...)

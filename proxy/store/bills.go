@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +61,9 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 	from := &billPlace{}
 	f.UnclearBefore, f.Due = s.stamp(f.UnclearBefore), s.stamp(f.Due)
 	for from != nil && (len(list) < f.Limit || all < countAtMost) {
-		part, err := read(ctx, s.db, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
+		part, err := read(ctx, s.db, "listing bills", func(q tx) billPart {
+			return f.part(q, s.each, *from, f.Limit-len(list))
+		})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -113,7 +114,7 @@ func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPa
 	}
 	rows := fmt.Sprintf(" FROM billbridge_bills WHERE %s ORDER BY %s LIMIT ", c, order)
 	if last, more := find[billPlace](q, fmt.Sprintf("SELECT %s, partner, bill%s1 OFFSET %d", column, rows, examined-1),
-		slices.Clone(c.args)...); more {
+		c.args...); more {
 		p.next = &last
 	}
 	c.all = nil
@@ -133,8 +134,8 @@ func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPa
 		c.add("state IN ('pending', 'owned') AND ended IS NULL AND ends > %s", f.Now)
 	}
 	from := fmt.Sprintf(" FROM (SELECT *%s%d) AS part WHERE %s", rows, examined, c)
-	for _, row := range list[billRow](q, fmt.Sprintf("SELECT "+billColumns+from+" ORDER BY %s LIMIT %d", order, max(some, 0)),
-		slices.Clone(c.args)...) {
+	selected := fmt.Sprintf("SELECT "+billColumns+from+" ORDER BY %s LIMIT %d", order, max(some, 0))
+	for _, row := range list[billRow](q, selected, c.args...) {
 		p.bills = append(p.bills, opened(q, row, billRow.bill))
 	}
 	p.all = value[int](q, "SELECT count(*)"+from, c.args...)
@@ -206,7 +207,8 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
 		for _, row := range list[Look](q, `
 			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index, not by that of looks
-				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
+				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress,
+			id, bill, since, until, at.Add(claimLasts)) {
 			switch l, err := s.keyring.address(row); {
 			case err == nil:
 				r.Looks = append(r.Looks, l)
@@ -279,7 +281,9 @@ func inParts[T any](
 
 // Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number.
 // Without a merchant the error is [ledger.ErrMerchants] if they are of several.
-func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time) (n int, err error) {
+func (s *Store) Dismiss(
+	ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time,
+) (n int, err error) {
 	if err := checkDecision(by, now); err != nil {
 		return 0, err
 	}

@@ -165,8 +165,7 @@ func (s *Store) Accept(
 	isOutdone := outdone + ofMerchant("told.merchant", "$18") + ")"
 	insert := statement{
 		`
-		INSERT INTO billbridge_callbacks (
-			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
+		INSERT INTO billbridge_callbacks (` + firstColumns + `body, received,
 			state, attempts, next, due, lease, last_status, last_outcome, says, merchant, first, done)
 		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
 			CASE WHEN no_news THEN 'superseded' ELSE 'waiting' END, 0, $14, $14, '', 0, '', $16, $18,

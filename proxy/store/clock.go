@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,6 +32,9 @@ type clock struct {
 	ticked   atomic.Pointer[tick] // the last one; nil before the first
 }
 
+// The upkeep of a store: its clock, and the removal of old rows by it.
+type upkeep struct{ *db }
+
 // A tick is the time of the last one, by each clock.
 type tick struct {
 	storeTime time.Time // in the column vouched
@@ -59,7 +61,7 @@ func advance(storeTime, now time.Time, ran time.Duration) time.Time {
 // A machine's clock can be years off at a start. Rows that were removed by it are lost, and with a row of the ledger
 // the owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances
 // by no more than the process has run.
-func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
+func (s upkeep) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	began, ran := time.Now(), time.Duration(0)
@@ -111,7 +113,7 @@ func (c *clock) stamp(now time.Time) time.Time {
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it.
 // Estimated ends of bills, which may come from a wrong clock, become a year from now or later. For callback addresses
 // of bills without an end, retention counts from now.
-func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error {
+func (s upkeep) ConfirmClock(ctx context.Context, by string, at time.Time) error {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	now := at
@@ -168,7 +170,7 @@ func serverTime(q tx) time.Time {
 //
 // It works in batches with pauses, so that other writes do not wait long: after an error, n rows have been removed.
 // Replicas may sweep at the same time.
-func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
+func (s upkeep) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention)
 	n, err = s.sweep(ctx, sweep{
 		table: "callbacks", rows: "true", by: "done", before: before, pause: pause,
@@ -190,7 +192,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 // SweepBodies deletes the bodies of callbacks that were delivered, dropped or superseded more than keep ago, and
 // returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator
 // decides.
-func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
+func (s upkeep) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
 	return s.sweep(ctx, sweep{
 		table: "callbacks", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
 		change: "UPDATE billbridge_callbacks SET body = substr(body, 1, 0), erased = $3", args: []any{now},
@@ -201,7 +203,7 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 // store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
 // more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with
 // a denial stay for ledger.DeniedFor, by the machine's clock.
-func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
+func (s upkeep) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	for _, estimated := range []string{"0", "1"} {
 		removed, err := s.sweep(ctx, sweep{
 			table: "bills", rows: "estimated = " + estimated, by: "ends",
@@ -253,8 +255,7 @@ func (s *db) sweep(ctx context.Context, w sweep) (n int, err error) {
 		at := from // a write that ctx has ended may go on
 		got, err := write(ctx, s, "sweeping", func(q tx) (got result) {
 			args := append(append([]any{at}, w.of...), w.before)
-			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1),
-				slices.Clone(args)...)
+			got.next, got.more = find[int64](q, fmt.Sprintf("SELECT %s %s1 OFFSET %d", w.by, rows, batch-1), args...)
 			if got.changed = int(q.exec(w.change+" WHERE "+among, append(args, w.args...)...)); got.changed == 0 {
 				got.next++ // else there may be more with the same time
 			}

@@ -118,7 +118,7 @@ func (s *Store) Counts(ctx context.Context, f CountsFilter) ([]Counts, error) {
 // SweepCounts removes the counts of all other versions that were last added to before a time, and
 // returns the number of rows removed. Replicas do not get a new version at the same moment, and a version
 // may be rolled back: before must be long enough ago for both.
-func (s *Store) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
+func (s upkeep) SweepCounts(ctx context.Context, version string, before time.Time) (n int, err error) {
 	if version == "" || columnValues([]any{version}) != nil {
 		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")
 	}

@@ -100,16 +100,15 @@ func newGuard(begin func(tx), slots int, confirm time.Duration) *guard {
 // raising raises a number. It fails, and with it the transaction, if the row is missing or its number is lower than
 // the last one that was acknowledged: no row makes a division by zero. A batch is sent at once, so the server itself
 // must stop it.
-const raising = `WITH raised AS (
-		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
-		WHERE gateway = $2 AND slot = $3 AND number >= $4 RETURNING 1)
-	SELECT 1 / count(*) FROM raised`
+const raising = raised + ` RETURNING 1) SELECT 1 / count(*) FROM raised`
+
+const raised = `WITH raised AS (
+	UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
+	WHERE gateway = $2 AND slot = $3 AND number >= $4`
 
 // raisingIfChanged is raising for a transaction that may have changed nothing: then it changes nothing either, and
 // nothing waits for the disk.
-const raisingIfChanged = `WITH raised AS (
-		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
-		WHERE gateway = $2 AND slot = $3 AND number >= $4 AND txid_current_if_assigned() IS NOT NULL RETURNING 1)
+const raisingIfChanged = raised + ` AND txid_current_if_assigned() IS NOT NULL RETURNING 1)
 	SELECT CASE WHEN txid_current_if_assigned() IS NULL THEN 0 ELSE 1 / count(*) END FROM raised`
 
 // raisingSQLite changes no row instead of failing.

@@ -78,7 +78,8 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []H
 func firsts(table, at, where string, columns ...string) string {
 	one := func(column, of, from, before, order string) string {
 		return fmt.Sprintf(`(SELECT %s FROM billbridge_%s t WHERE CAST(t.partner || '' AS TEXT) = %s
-			AND t.%s >= %s AND t.%[4]s < %[6]s AND %[7]s ORDER BY t.%[4]s %[8]s LIMIT 1)`, column, table, of, at, from, before, where, order)
+			AND t.%s >= %s AND t.%[4]s < %[6]s AND %[7]s ORDER BY t.%[4]s %[8]s LIMIT 1)`,
+			column, table, of, at, from, before, where, order)
 	}
 	hour := fmt.Sprintf("f.at / %d * %[1]d", time.Hour.Milliseconds())
 	query := "WITH RECURSIVE found (partner, at) AS (SELECT p.partner, " + one(at, "p.partner", "$1", "$2", "DESC") +

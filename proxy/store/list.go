@@ -236,9 +236,7 @@ func (f Filter) meant(c *conditions) {
 
 func (f Filter) inOrder(c *conditions) {
 	if f.InOrder {
-		c.add(`NOT (bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
-			WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq + 0 > billbridge_callbacks.seq
-				AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `))`)
+		c.add("NOT (" + followed + ")")
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *partners) readKeys(q tx) {
 const keyBills = 5000
 
 // CheckKey returns the number of bills that a key would bring to a partner, or a [*KeyConflict].
-func (s *Store) CheckKey(ctx context.Context, k PartnerKey) (bills int, err error) {
+func (s *partners) CheckKey(ctx context.Context, k PartnerKey) (bills int, err error) {
 	return read(ctx, s.db, "checking a key", func(q tx) int { return checkKey(q, k) })
 }
 
@@ -111,7 +111,7 @@ func sharedBills(q tx, k PartnerKey) (pairs [][2]ledger.Bill) {
 // calls with it are the partner's. The stage of the partner applies, and merge merges counts as in AddCounts. Calls of
 // other gateways that do not know the key yet are refused before anything is sent. It returns the number of bills, or
 // a [*KeyConflict]. There is no inverse: the ledger does not say with which key a bill was created.
-func (s *Store) AddKey(
+func (s *partners) AddKey(
 	ctx context.Context, k PartnerKey, by string, at time.Time, merge func(have, more []byte) ([]byte, error),
 ) (bills int, err error) {
 	if err := checkDecision(by, at); err != nil {

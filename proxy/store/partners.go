@@ -192,7 +192,7 @@ func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
 // end is before now is over. A bill that another merchant has at another upstream than the row's is owned there. It
 // reads all rows of these partners: an index for it would halve the rate of Own.
-func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
+func (s *partners) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
 	const counted = `
 		SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
 			count(CASE state WHEN 'owned' THEN 1 END),

@@ -79,7 +79,8 @@ func markFirst(q tx, order string, until time.Time) {
 // changed.
 func markAll(q tx, now time.Time, condition string, arg any) {
 	const (
-		other   = "SELECT %s FROM billbridge_callbacks o WHERE o.state = 'waiting' AND o.ordering = billbridge_callbacks.ordering"
+		other = "SELECT %s FROM billbridge_callbacks o WHERE o.state = 'waiting' AND " +
+			"o.ordering = billbridge_callbacks.ordering"
 		earlier = "EXISTS (" + other + " AND o.seq < billbridge_callbacks.seq)"
 		held    = other + " AND o.lease <> '' AND o.due > $1"
 	)
@@ -291,8 +292,12 @@ type Supersession struct {
 	Outcome, Reason string
 }
 
-// sameMerchant: two merchants of a partner can have a bill with the same id, and so their callbacks the same order.
-const sameMerchant = "(newer.merchant IN ('', billbridge_callbacks.merchant) OR billbridge_callbacks.merchant = '')"
+// followed is true for a callback that a newer one of its bill follows, which waits or was delivered. Two merchants of
+// a partner can have a bill with the same id, and so their callbacks the same order.
+const followed = `bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
+	WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq + 0 > billbridge_callbacks.seq
+		AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered')
+		AND (newer.merchant IN ('', billbridge_callbacks.merchant) OR billbridge_callbacks.merchant = ''))`
 
 // supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
 // enough since each was accepted or replayed. With soon, the next attempts of others that the partner has answered come
@@ -300,10 +305,7 @@ const sameMerchant = "(newer.merchant IN ('', billbridge_callbacks.merchant) OR 
 // lock of the order.
 func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
-		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
-			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
-				AND newer.seq + 0 > billbridge_callbacks.seq AND newer.seq <> 0
-				AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `)
+		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND ` + followed + `
 		AND $3 <= (
 			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
 				AND number + billbridge_callbacks.attempts > (

@@ -120,7 +120,11 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 				q.fail(ErrNotFound)
 			}
 		case Stopped:
-			stop(q, c)
+			is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
+			if !is.At.IsZero() {
+				q.fail(&AlreadyStopped{is})
+			}
+			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
 		case Resumed:
 			oneRow(q, ErrState, `
 				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL`)
@@ -157,12 +161,14 @@ func setStage(q tx, c *Change) {
 		q.exec("DELETE FROM billbridge_stages WHERE partner = $1", c.Partner)
 		return
 	}
-	q.exec(`
-		INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4, $5, $6)
+	q.exec("INSERT INTO billbridge_stages ("+stageColumns+`) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent,
 			set_by = excluded.set_by, set_at = excluded.set_at, forced = excluded.forced`,
 		c.Partner, c.To, c.ToPercent, c.By, c.At, c.Forced)
 }
+
+// stageColumns are the columns of a Stage.
+const stageColumns = "partner, stage, percent, set_by, set_at, forced"
 
 // A position is a stage with its percentage.
 type position struct {
@@ -172,8 +178,8 @@ type position struct {
 
 // standing is where a partner is: in its own stage, or else in the default, which is zero if that is the config's.
 func standing(q tx, id partner.ID) [2]position {
-	return standingIn(list[Stage](q, `SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages
-		WHERE partner IN ('', $1)`, id), id)
+	return standingIn(
+		list[Stage](q, "SELECT "+stageColumns+" FROM billbridge_stages WHERE partner IN ('', $1)", id), id)
 }
 
 func standingIn(stages []Stage, id partner.ID) (own [2]position) {
@@ -194,14 +200,6 @@ type AlreadyStopped struct{ Declaration }
 func (*AlreadyStopped) Error() string { return "store: the kill switch is on already" }
 
 func (*AlreadyStopped) Unwrap() error { return ErrState }
-
-func stop(q tx, c *Change) {
-	is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
-	if !is.At.IsZero() {
-		q.fail(&AlreadyStopped{is})
-	}
-	q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
-}
 
 func restored(q tx, c *Change) {
 	q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
@@ -240,15 +238,16 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
 	c.Revision = nextRevision(q, c.At)
 	do(q, &c)
-	q.exec(`
-		INSERT INTO billbridge_audit (
-			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
-			forced, overridden, evidence)
+	q.exec("INSERT INTO billbridge_audit ("+auditColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
+		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.To, c.FromPercent, c.ToPercent,
 		c.Forced, c.Overridden, c.Evidence)
 	return c.Revision
 }
+
+// auditColumns are the columns of a Change.
+const auditColumns = "revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent, " +
+	"to_percent, forced, overridden, evidence"
 
 // audited records a change in the audit log, in the transaction that makes it.
 func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
@@ -339,8 +338,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) (all []Change, err err
 		of := 0
 		for from := cmp.Or(f.After, start(f.OldestFirst)); from != 0 && of < f.Limit; {
 			p, err := read(ctx, s.db, "reading the audit log", func(q tx) part[Change] {
-				return partOf[Change](q, w, `revision, action, done_by, done_at, partner, subject, from_stage, to_stage,
-					from_percent, to_percent, forced, overridden, evidence`, from, f.Limit-of)
+				return partOf[Change](q, w, auditColumns, from, f.Limit-of)
 			})
 			if err != nil {
 				return nil, err

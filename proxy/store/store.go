@@ -71,6 +71,7 @@ type Store struct {
 	callbacks
 	partners
 	waves
+	upkeep
 
 	// Narrowed is the mode that the file of an SQLite store had, if others than its owner had rights to it. Open takes
 	// these away. It is 0 if there was nothing to do.
@@ -128,7 +129,8 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	}
 	d := &db{dialect: forSQLite, clock: clock{ofServer: p.postgres}, batch: cmp.Or(o.batch, 1000)}
 	s := &Store{
-		db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres,
+		db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, upkeep: upkeep{d},
+		lossless: o.Lossless && p.postgres,
 	}
 	if s.keyring, err = newKeyring(o.Key); err != nil {
 		return nil, p.failed(err)

@@ -188,7 +188,8 @@ var errUnstorable error = sentinel("this is not a text that can be stored")
 
 // columnValues makes arguments what columns hold: times are milliseconds since 1970, and NULL if they are zero; bools
 // are 0 or 1. Texts that PostgreSQL cannot store are refused in both engines: it takes UTF-8 without a zero byte. Names
-// and ids must be read back unchanged, so they are not cleaned.
+// and ids must be read back unchanged, so they are not cleaned. What it has made it leaves as it is: two statements can
+// have the same arguments.
 func columnValues(args []any) error {
 	for i, arg := range args {
 		switch v := arg.(type) {
