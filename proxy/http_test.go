@@ -79,13 +79,7 @@ func TestUpstreamPrefix(t *testing.T) {
 // with 415 and not sent.
 func TestR17_ContentTypes(t *testing.T) {
 	t.Parallel()
-	for _, row := range rows(`
-taken | Content-Type: application/json | Content-Type: application/json; charset=utf-8 | Content-Type: -
-taken | Content-Type: application/json;charset=EUC-KR | Content-Type: Application/JSON ; a="b" | Content-Encoding: identity
-refused | Content-Type: text/plain | Content-Type: application/x-www-form-urlencoded | Content-Type: application/json, text/plain
-refused | Content-Type: application/json+x | Content-Type: application/jsonp | Content-Type: json
-refused | Content-Encoding: gzip | Content-Encoding: identity, gzip
-`) {
+	for _, row := range tableOf(t) {
 		for _, header := range row[1:] {
 			for _, form := range forms {
 				back := newBackend(t, newService())
@@ -248,3 +242,6 @@ func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	}
 	b.back.expectCalls(t, 0)
 }
+
+// A request that the upstream's form cannot carry is refused with the code of the table. Nothing is sent.
+func TestRequestThatCannotBeCarried(t *testing.T) { playFile(t) }

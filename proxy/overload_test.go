@@ -145,14 +145,7 @@ metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | bil
 func TestR15_RequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
 	// Of an address, in all, trusted addresses, and whether a third call is limited.
-	for _, row := range rows(`
-2 | 1000 | | limited
-2 | 1000 | 192.0.2.0/24 | limited
-2 | 1000 | 127.0.0.0/8 |
-3 | 1000 | |
-1000 | 2 | 127.0.0.0/8, '::1/128' | limited
-1000 | 10 | |
-`) {
+	for _, row := range tableOf(t) {
 		for _, client := range forms {
 			g, back := newHeldBackend(t, "read", 2)
 			b := newGatewayTo(t, "v2", back, "limits: {trusted: ["+row[2]+"]}", limits(func(l *config.Limits) {

@@ -72,16 +72,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 	back := newBackend(t, newService())
 	// Limits, connections in all and of an address, the address of connection N, and how many of 6 are accepted by which limit. That of a
 	// trusted proxy is not counted.
-	for _, row := range rows(`
-| 3 | 1000 | 192.0.2.N | 3 | all
-| 1000 | 2 | 192.0.2.1 | 2 | address
-trusted: [192.0.2.0/24] | 4 | 2 | 192.0.2.1 | 4 | all
-trusted: [198.51.100.0/24] | 1000 | 2 | 192.0.2.1 | 2 | address
-| 1000 | 2 | 2001:db8:1:2::N | 2 | address
-| 1000 | 2 | 2001:db8:1:N::1 | 6 | address
-trusted: [2001:db8::/32] | 1000 | 2 | 2001:db8:1:2::N | 6 | address
-trusted_proxies: ['2001:db8:1:2::3'] | 1000 | 2 | 2001:db8:1:2::N | 3 | address
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0]+row[3]+row[5], func(t *testing.T) {
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row[0]+"}", limits(func(l *config.Limits) {
 				l.Connections, _ = strconv.Atoi(row[1])
@@ -114,17 +105,7 @@ trusted_proxies: ['2001:db8:1:2::3'] | 1000 | 2 | 2001:db8:1:2::N | 3 | address
 func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
 	// Limits, the lines of X-Forwarded-For, and the status of such a call, while two of 198.51.100.7 are in progress.
-	for _, row := range rows(`
-trusted_proxies: [127.0.0.0/8] | 203.0.113.9, 198.51.100.7 | 503
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 203.0.113.9 | 200
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7 AND 203.0.113.9 | 200
-trusted_proxies: [127.0.0.0/8] | 203.0.113.9 AND "198.51.100.7:80", 127.0.0.9:80 | 503
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7, unknown | 200
-trusted_proxies: [127.0.0.0/8] | | 200
-trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24] | 198.51.100.7 | 200
-trusted: [127.0.0.0/8] | 198.51.100.7 | 200
-trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
-`) {
+	for _, row := range tableOf(t) {
 		var forwarded []string
 		for line := range strings.SplitSeq(row[1], " AND ") {
 			if line != "" {
