@@ -143,16 +143,17 @@ func TestHeadersOfAnswers(t *testing.T) {
 }
 
 // The status and the envelope of an upstream reach the caller with any failures.status, which changes only the
-// gateway's own refusals.
+// gateway's own refusals. Two statuses say when to call again.
 func TestUpstreamStatusPassesThrough(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"own", "always-200"} {
 		eachPair(t, func(t *testing.T, client, upstream string) {
 			body := inForm(upstream, `{"code":"ERROR","message":"무엇","data":{"x":1}}`, `{"code":"ERROR","msg":"무엇"}`)
 			for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
-				b := newGatewayTo(t, upstream, newBackend(t, replyWith(want, body)), "failures: {status: "+how+"}")
+				b := newGatewayTo(t, upstream, newBackend(t, replyWith(want, body, "Retry-After", "7")), "failures: {status: "+how+"}")
 				for _, op := range []string{"create", "read"} {
 					got := b.send(newCall(client, op))
+					equal(t, got.header.Get("Retry-After"), map[int]string{429: "7", 503: "7"}[want], want)
 					if got.is(t, want, `"무엇"`); client == upstream {
 						equal(t, got.body, body)
 					} else {

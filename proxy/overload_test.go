@@ -117,16 +117,6 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 	target.expectCalls(t, 0)
 }
 
-// Two statuses of an upstream say when to call again.
-func TestRetryAfterOfUpstreams(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[int]string{200: "", 400: "", 429: "7", 500: "", 502: "", 503: "7"} {
-		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", "7"))
-		got := newGatewayTo(t, "v2", back).expect(v2("create"), wantAnswer{status, "MAINTAINED_METHOD"})
-		equal(t, got.header.Get("Retry-After"), want, status)
-	}
-}
-
 // TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that
 // is slower than the first and faster than the second is called.
 func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
