@@ -273,7 +273,7 @@ func wantOf(name string) wantAnswer {
 	return wantAnswers[name]
 }
 
-// section returns what testdata/tables.txt has for a test.
+// section returns the table or the script that testdata/tables.txt has for a test.
 func section(t testing.TB) string {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
