@@ -80,22 +80,7 @@ listed 1 bill=DESTROYED | "ended": | "state":"owned"
 }
 
 // A bill from before the gateway, which the ledger gets to know by the call that ends it or shows its end, is not open either.
-func TestEndedBillsFromBeforeAreNotCountedAsOpen(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, client string) {
-		play(newRolloutGateway(t, "new"), `
-has old W B1
-has old D B2
-has old F B3
-has old F B4
-success CLIENT destroy billId=B1
-success CLIENT read billId=B2
-success CLIENT read billId=B3
-success CLIENT cancel billId=B4
-open B3
-`, "CLIENT", client)
-	})
-}
+func TestEndedBillsFromBeforeAreNotCountedAsOpen(t *testing.T) { playFile(t) }
 
 // The log has the bill of a write with an unknown outcome, `bills list` lists it, and a read resolves it.
 func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
@@ -112,14 +97,7 @@ unknown v2 cancel
 	line := m.nextRequestLog()
 	equal[any](t, line["bill"], demoBill, line)
 	equal[any](t, line["outcome"], "unknown", line)
-	play(m, `
-listed 1 outcome=unknown | "bill":"1234567890ABCDEFGHIJ" | "owner":"old" | "state":"owned" | "ended": | "operation":"bill.cancel" | "request":"ID" | "result":"has it","bill_state":"C","amount":"30000","read_at":
-calls 3 0
-200 POST /rollout/read?{bill} | "backends":[{"upstream":"old" | "upstream":"new","result":"no such bill" | "state":"C" | "ledger":{ | "ended": | !demo-partner-key
-calls 4 1
-listed 0 outcome=unknown
-listed 0 open=true
-`, "ID", fmt.Sprint(line["id"]))
+	play(m, section(t), "ID", fmt.Sprint(line["id"]))
 }
 
 // Right after a write without an answer, the write may still take effect. A read, of the partner or of an operator,
@@ -127,13 +105,7 @@ listed 0 open=true
 // owner, and one of a bill of which the ledger has no row.
 func TestReadResolvesAnUnknownOutcomeAfterTwoMinutes(t *testing.T) {
 	t.Parallel()
-	for _, row := range rows(`
-owned/partner | old | | old | "state":"owned"
-owned/operator | old | | old | "state":"owned"
-shared/operator | old | , bills: shared | old | !"state":
-no row/partner | drained | | new |
-no row/operator | drained | | new |
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0], func(t *testing.T) {
 			m := newRolloutWith(t, row[1], paths(map[string]http.Handler{"/destroy": nil}), row[2])
 			kind, reader, _ := strings.Cut(row[0], "/")
@@ -165,36 +137,10 @@ listed 0 outcome=unknown
 
 // A create without an answer may still be in the queue of its backend. Two minutes later the reply "no such bill"
 // counts again, and resolves it.
-func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
-	t.Parallel()
-	play(newRolloutGateway(t, "old"), `
-fault old {"operation":"bill.create","drop":true,"skip":true}
-unknown v2 create
-# the line is written after the ledger has the outcome
-logged operation=bill.create
-502:MAINTAINED_METHOD v2 destroy | !Nothing was sent
-refused v2 read
-logged operation=bill.destroy
-logged operation=bill.read
-# the create may still take effect, so it must be listed
-listed 1 outcome=unknown | "result":"no such bill" | "state":"pending"
-older 2m
-noSuchBill v2 read
-listed 0 outcome=unknown
-noSuchBill v2 destroy
-success v2 create
-`)
-}
+func TestLateReadResolvesAnUnknownCreate(t *testing.T) { playFile(t) }
 
 // After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
-func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	play(newRolloutGateway(t, "old"), `
-fault old {"status":500,"body":"{\"code\":\"9999\",\"msg\":\"failed\"}"}
-500:9999 v2 create
-listed 1 outcome=unknown | "operation":"bill.create" | "result":"not asked"
-`)
-}
+func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) { playFile(t) }
 
 // A caller can write a phone, or its key, in place of a bill id: lists for operators and programs hide it, as the console does.
 func TestR35_ListsHideWhatIsNoBillID(t *testing.T) {
@@ -278,12 +224,12 @@ success v2 destroy
 	equal(t, m.old.Bills()[0].State+m.fresh.Bills()[0].State, "DW")
 }
 
-// Of 48 creates that time out, a third took effect, a third did not, and the backend gives no clear answer about the
+// Of 12 creates that time out, a third took effect, a third did not, and the backend gives no clear answer about the
 // others. The gateway reads each bill once when the reads are due, from the first success of the partner on, with the
 // merchant of the create. It sends nothing but reads. Only the last third is left to an operator.
 func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 	t.Parallel()
-	const writes = 48
+	const writes = 12
 	m := newRolloutWith(t, "old", noFront, proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 100 })+"}\nfailures: {explain: 0s")
 	for i := range writes {
 		group := "YNX"[i%3]
@@ -295,13 +241,13 @@ func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 		}
 	}
 	play(m, `
-listed 48 outcome=unknown
+listed 12 outcome=unknown
 listed 0 outcome=unclear
 # the writes cannot take effect any more
 older 2m
 sql UPDATE billbridge_bills SET due = 0, version = version + 1
 # none before the first success of the partner
-calls 48 0
+calls 12 0
 success v2 create
 `)
 	for _, b := range m.checkListed("outcome=resolved", writes/3*2).Bills {
@@ -318,11 +264,11 @@ success v2 create
 	}
 	play(m, `
 older 4000s
-listed 16 outcome=unclear
-200 GET /metrics | billbridge_bill_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
-# An operator has them read at once: 48 creates and the success, 48 reads and 16 more.
-200 POST /rollout/read-all | {"unknown":16,"due":16}
-calls 113 0
+listed 4 outcome=unclear
+200 GET /metrics | billbridge_bill_reads_total{shown="has it"} 4 | {shown="no such bill"} 4 | {shown="no clear answer"} 4
+# An operator has them read at once: 12 creates and the success, 12 reads and 4 more.
+200 POST /rollout/read-all | {"unknown":4,"due":4}
+calls 29 0
 `)
 	equal(t, m.oldCalls.writes(), writes+1)
 }

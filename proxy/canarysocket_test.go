@@ -276,7 +276,10 @@ store: {url: %q}
 		if n > 0 {
 			s.gateway.mustPost("/rollout/stage?by=a&" + forced + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
 		}
-		for kind := range strings.FieldsSeq("good differs refused page odd code twice moved lost") {
+		for i, kind := range strings.Fields("good differs refused page odd code twice moved lost") {
+			if i%4 != n && !proxytest.Long() { // the short form has each kind in one stage
+				continue
+			}
 			bill := fmt.Sprintf("%s-%d", kind, n)
 			bills = append(bills, bill)
 			s.calls(bill)

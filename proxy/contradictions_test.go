@@ -15,15 +15,7 @@ func TestContradictionsAreEvidence(t *testing.T) {
 		unpaid       = `fault new {"operation":"bill.read","count":1,"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"apiKey\":\"` + demoKey + `\",\"billId\":\"` + demoBill + `\",\"apprState\":\"W\"}}"}`
 		acknowledged = `{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"apiKey\":\"` + demoKey + `\",\"billId\":\"` + demoBill + `\"}}"}`
 	)
-	for _, row := range rows(`
-a paid bill is shown unpaid | pay | success v2 read; older 3m; UNPAID; success v2 read | FAIL (state)
-a paid bill is shown unpaid by a copy that is behind | pay | success v2 read; UNPAID; success v2 read; older 61s; success v2 read | vanished
-a paid bill is shown unpaid twice | pay | success v2 read; UNPAID; success v2 read; older 61s; UNPAID; success v2 read | FAIL (state)
-a cancel is acknowledged and not done | pay | success v2 read; CANCEL; success v2 cancel; older 61s; success v2 read; older 61s; success v2 read | FAIL (state)
-a destroy is acknowledged and not done | | success v2 read; DESTROY; success v2 destroy; older 61s; success v2 read; older 61s; success v2 read | FAIL (state)
-a cancel is done | pay | success v2 read; success v2 cancel; older 61s; success v2 read | ok
-a destroy is done | | success v2 read; success v2 destroy; older 61s; success v2 read | ok
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0], func(t *testing.T) {
 			m := newRolloutGateway(t, "new")
 			play(m, "success v2 create\nlogged operation=bill.create")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"billbridge/proxy/sandbox"
@@ -66,34 +67,34 @@ func unusualFields(op string) iter.Seq2[string, string] {
 // Every operation is called with every unusual value, between all forms. Each declared difference must occur.
 func TestUnusualValues(t *testing.T) {
 	t.Parallel()
-	occurred := map[string]bool{}
-	for _, client := range forms {
-		for _, upstream := range forms {
-			newLockstep := newComparisons(t, client, upstream)
-			for _, op := range operations {
-				for field, raw := range unusualFields(op) {
-					l := newLockstep()
-					for _, s := range []*sandbox.Service{l.direct, l.behindGateway} {
-						prepareBill(t, s, stateBefore[op], demoBill)
-					}
-					l.wantCalls = l.upstreamCalls()
-					difference := l.differenceFor(op, field, raw)
-					occurred[difference.why] = true
-					l.compareCall(t, usualCall(op).withUnusual(field, raw), difference)
-					l.compareBills(t)
-					l.close()
-					if t.Failed() {
-						t.Fatalf("%s from %s: %s with %s: %s", client, upstream, op, field, raw)
-					}
+	var occurred sync.Map
+	t.Cleanup(func() {
+		for _, d := range differences {
+			if _, did := occurred.Load(d.why); !did {
+				t.Errorf("no call has this declared difference: %s", d.why)
+			}
+		}
+	})
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		newLockstep := newComparisons(t, client, upstream)
+		for _, op := range operations {
+			for field, raw := range unusualFields(op) {
+				l := newLockstep()
+				for _, s := range []*sandbox.Service{l.direct, l.behindGateway} {
+					prepareBill(t, s, stateBefore[op], demoBill)
+				}
+				l.wantCalls = l.upstreamCalls()
+				difference := l.differenceFor(op, field, raw)
+				occurred.Store(difference.why, true)
+				l.compareCall(t, usualCall(op).withUnusual(field, raw), difference)
+				l.compareBills(t)
+				l.close()
+				if t.Failed() {
+					t.Fatalf("%s with %s: %s", op, field, raw)
 				}
 			}
 		}
-	}
-	for _, d := range differences {
-		if !occurred[d.why] {
-			t.Errorf("no call has this declared difference: %s", d.why)
-		}
-	}
+	})
 }
 
 // usualCall returns a call without unusual values.

@@ -120,14 +120,7 @@ func (l callerWriter) FlushError() error { return l.flush() }
 func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 	t.Parallel()
 	// What happens when the call is at the upstream, and when its answer is written and flushed; and whether the caller is logged as gone.
-	for _, row := range rows(`
-stays | | | | no
-leaves with its answer | | | leaves | no
-at a writer without flush | | | unable | no
-leaves while it is written | | broken | | gone
-leaves before it is flushed | | | broken | gone
-leaves before it is written | leaves | | | gone
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0], func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()

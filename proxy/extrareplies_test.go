@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -107,43 +106,18 @@ func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 	}
 }
 
-// A write has a connection of its own, which the backend closes after it. Reads keep theirs.
+// A write has a connection of its own, and says so to the backend. Reads keep theirs. Package httpconn has who closes it.
 func TestWritesHaveAConnectionEach(t *testing.T) {
 	t.Parallel()
-	var open atomic.Int64
-	var mu sync.Mutex
-	used := map[string]map[string]int{"/bill/resend": {}, "/bill/read": {}} // by path and connection
-	service := newService()
-	prepareBill(t, service, stateBefore["read"], demoBill)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		used[r.URL.Path][r.RemoteAddr]++
-		mu.Unlock()
-		equal(t, r.Close, r.URL.Path == "/bill/resend")
-		service.ServeHTTP(w, r)
-	}))
-	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed:
-			open.Add(-1)
-		}
+	b := newBridge(t, "v2")
+	play(b, "has F\n"+strings.Repeat("noSuchBill v2 resend billId=NONE\nsuccess v2 read\n", 20))
+	read := false
+	for _, got := range b.back.received() {
+		write := got.target == "/bill/resend"
+		equal(t, got.first, write || !read, got.target)
+		equal(t, got.header.Get("Connection") == "close", write)
+		read = read || !write
 	}
-	server.Start()
-	t.Cleanup(server.Close)
-	b := newGateway(t, oneUpstream("v2", server.URL))
-	for range 20 {
-		b.expect(v2("resend").with("billId", "NONE"), noSuchBill)
-		b.expect(v2("read"), success)
-	}
-	for connection, writes := range used["/bill/resend"] {
-		if writes != 1 || used["/bill/read"][connection] != 0 {
-			t.Errorf("a connection has carried %d writes and %d reads", writes, used["/bill/read"][connection])
-		}
-	}
-	equal(t, len(used["/bill/read"]), 1)
-	proxytest.Eventually(t, func() bool { return open.Load() <= 2 }, func() string { return fmt.Sprint(open.Load(), " connections are open") })
 }
 
 // In a rollout, a refusal decides where a bill is created. A probe, and a read whose refusal the ledger would record, have

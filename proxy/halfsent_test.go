@@ -32,14 +32,7 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 	}
 	const many = 100_000
 	// What they use up, the source of the attackers, the caller's, and who is trusted.
-	for _, row := range rows(`
-memory | one | 198.51.100.7 |
-memory | a thousand | 198.51.100.7 |
-memory | one | 192.0.2.1 |
-memory | one | 192.0.2.1 | 192.0.2.1
-connections | a thousand | 198.51.100.7 |
-requests | a thousand | 198.51.100.7 |
-`) {
+	for _, row := range tableOf(t) {
 		t.Run(strings.Join(row, " "), func(t *testing.T) {
 			if !proxytest.Long() {
 				t.Parallel()

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -31,22 +30,6 @@ func rawAnswer(c net.Conn, in *bufio.Reader, sent string) (*http.Response, error
 	}
 	_, err = io.Copy(io.Discard, response.Body)
 	return response, err
-}
-
-// A connection is idle for longer than Keep-Alive announces before the gateway closes it.
-func TestConnectionIsOpenForTheAnnouncedTime(t *testing.T) {
-	t.Parallel()
-	c := newKeepAliveProcess(t).open("")
-	in := bufio.NewReader(c)
-	began := time.Now()
-	got, err := rawAnswer(c, in, nextCall(v2("read")))
-	must(t, err)
-	equal(t, strings.Join(got.Header["Keep-Alive"], "|"), "timeout=1")
-	_ = c.SetReadDeadline(began.Add(time.Minute))
-	_, err = in.ReadByte()
-	if idle := time.Since(began); !errors.Is(err, io.EOF) || idle < time.Second {
-		t.Errorf("the idle connection ended after %s with %v", idle, err)
-	}
 }
 
 // A further call on a connection is answered if the answer before has Keep-Alive, and does not close the connection.

@@ -2,11 +2,14 @@ package proxy
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/routing"
 )
 
@@ -48,5 +51,21 @@ func TestRetryAfter(t *testing.T) {
 		if got := retryAfter(bad); got != "" {
 			t.Errorf("%s is passed on", bad)
 		}
+	}
+}
+
+// The store may still write the address of a call when another call uses the buffer of its request.
+func TestAddressIsNotInTheBufferOfTheRequest(t *testing.T) {
+	t.Parallel()
+	c := proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\"}}\n")
+	s := newState(c, nil, newMetrics(nil), "", slog.New(slog.DiscardHandler))
+	x := exchange{gateway: &Gateway{relay: &relay.Relay{}}, route: s.byPath["/bill"]}
+	call := x.route.readTranslation.Start()
+	body := []byte(`{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","callbackUrl":"https://partner.example.com/"}}`)
+	_, err := call.Request(nil, body)
+	asked, _, ok := x.binding(call)
+	before := fmt.Sprint(asked)
+	if clear(body); err != nil || !ok || fmt.Sprint(asked) != before {
+		t.Errorf("%s became %v, %v", before, asked, err)
 	}
 }

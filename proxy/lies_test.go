@@ -249,38 +249,11 @@ func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of,
 	return w, drained
 }
 
-// lyingRows have for each lie what becomes of the partner: if it is told in every reply, if callbacks tell it too, and if it is
-// told in one of 200 replies. Right is why it may go to drained.
-const lyingRows = `
-amount               | stopped | stopped | stopped
-number               | stopped | drained | stopped | a value that is the same each time, also in the callback, can be compared with nothing
-time                 | stopped | drained | stopped | as number
-number missing       | stopped | stopped | stopped
-unpaid as paid       | stopped |         | stopped
-paid as unpaid       | stopped | stopped | stopped
-just paid, as unpaid | stopped | stopped |         | the first two minutes a copy of the data may be behind: what a second look does not show is counted
-paid as cancelled    | stopped | stopped | stopped
-cancel not done      | stopped |         | stopped
-destroy not done     | stopped |         | stopped
-create not done      | stopped |         |         | one of 200 is found by the partner, and no money is at stake
-number of the cancel | stopped |         | stopped
-time of the cancel   | stopped |         | stopped
-member and merchant  | stopped |         |         | a rare one is counted
-months, terminal and issuer | drained | | | the same each time; of values that are not exact, callbacks are not compared, and few may differ
-the same by turns    | stopped |         |
-link                 | drained |         |         | no other message of the interface shows it
-link missing         | stopped |         |         | a rare one is counted
-text and header      | drained |         |         | the one is for people, the other is not passed on
-HTTP 201             | drained |         |         | it is a success; legacy reads have no code, and need 200
-HTTP 500 of a read   | stopped |         |         | rarely, backends fail
-HTTP 500 of a create | stopped |         |         | as a read
-`
-
 // A partner whose new backend lies in every reply stops before drained.
 func TestLies(t *testing.T) {
 	t.Parallel()
 	few := ", verdict: {comparisons: 20, mismatch: 0.2}" + proxytest.Tuned(func(c *config.Config) { c.Rollout.Verdict.Bills = 10 })
-	for _, row := range rows("honest | drained\n" + strings.TrimSpace(lyingRows)) {
+	for _, row := range append([][]string{{"honest", "drained"}}, proxytest.Rows(t, "testdata/lies.txt")...) {
 		parallel(t, row[0], func(t *testing.T) {
 			w, drained := wash(t, row[0], 1, [2]string{"legacy", "v2"}, false, 0, 20, few)
 			equal(t, drained, row[1] == "drained", w.fresh.lies, w.why)
@@ -296,7 +269,7 @@ func TestRareLies(t *testing.T) {
 	for _, pair := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
 		w, drained := wash(t, "honest", 1, pair, false, 0, 60, "")
 		equal(t, drained, true, w.why)
-		for _, row := range rows(lyingRows) {
+		for _, row := range proxytest.Rows(t, "testdata/lies.txt") {
 			parallel(t, pair[1]+"/"+row[0], func(t *testing.T) {
 				for column, want := range row[1:4] {
 					if pair[1] == "legacy" && row[0] == "HTTP 201" && want != "" {

@@ -75,18 +75,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 		_ = os.Remove(m.file + end)
 	}
 	m.process = newProcess(t, *m.text.Load())
-	play(m, `
-log "level":"WARN" | the store is new: both backends are probed | billbridge rollout begin
-metric billbridge_rollout_begun 0
-200 GET /rollout | "started": | !"begun":
-# a probe finds the bill at the new backend
-idInUse v2 create
-200 POST /rollout/stop?by=anna
-success legacy read
-idInUse v2 create
-# Both backends reply "no such bill" for another one. That counts after the settling period, since a create may be in progress.
-refused v2 create billId=ANOTHER0000000000001
-`)
+	play(m, section(t))
 	asked := m.newCalls.count()
 	m.afterSettling(v2("create").with("billId", "ANOTHER0000000000001"))
 	equal(t, m.newCalls.count() > asked, true, "probed during the stop")
@@ -129,15 +118,7 @@ idInUse v2 create
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	play(m, `
-success v2 create
-reload 400 URL => MOVED | billbridge rollout moved old --by NAME
-200 POST /rollout/moved?upstream=old&by=anna
-200 GET /rollout | "may_move":{"by":"anna"
-reload 200
-200 GET /rollout | !"may_move": | localhost
-idInUse v2 create
-`, "URL", m.oldCalls.url, "MOVED", strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1))
+	play(m, section(t), "URL", m.oldCalls.url, "MOVED", strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1))
 }
 
 // rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
@@ -148,33 +129,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 200 POST /rollout/stage?stage=default&partner=default&by=test
 success v2 create`)
 	_, reasons, _ := strings.Cut(m.ask(409, "POST /rollout/stage?partner=default&stage=new&by=anna", "Reasons:\n"), "Reasons:\n")
-	play(m, `
-reload 400 new: new => new: new, default: new | rollout.default is new, was old: not changed | REASONS
-metric billbridge_config_last_reload_successful 0
-200 GET /rollout | "default":{"stage":"old"} | rollout.default is new, was old
-success v2 create billId=ANOTHER0000000000001
-bills 2 0
-# at a start, too, the previous default stays
-restart
-log "level":"ERROR" | rollout.default is new, was old: not changed
-200 GET /rollout | "default":{"stage":"old"} | rollout.default is new, was old
-success v2 create billId=AFTERTHESTART0000001
-bills 3 0
-200 POST /rollout/stage?partner=default&stage=new&by=anna&{forced}
-reload 200
-# the way back is not refused
-reload 200 default: new => default: shadow
-# it moves nobody, because a default was set
-200 GET /audit?author=config | !"stage"
-# without that, the config moves partners, at a reload and at a start
-200 POST /rollout/stage?stage=default&partner=default&by=anna&{forced}
-reload 200 default: shadow => default: old
-200 GET /audit?author=config&limit=1 | "action":"stage" | "partner":"default" | "from":"shadow","to":"old"
-restart new: new, default: old => new: new, default: shadow
-200 GET /audit?author=config&limit=1 | "action":"stage" | "from":"old","to":"shadow"
-restart
-200 GET /audit?author=config&limit=3 | !"from":"shadow","to":"shadow"
-`, "REASONS", strings.TrimSpace(reasons))
+	play(m, section(t), "REASONS", strings.TrimSpace(reasons))
 }
 
 // At the start the clock of the machine is four years from the clock of the store. The status and the metrics show it,
@@ -187,17 +142,7 @@ func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	then := time.Now().Add(-4 * 365 * 24 * time.Hour)
 	must(t, m.store.ConfirmClock(t.Context(), "test", then))
 	m.process = newProcess(t, *m.text.Load())
-	play(m, `
-log "level":"WARN" | the clock and the store's clock differ by more than a day: expired rows are not removed | billbridge store clock --confirm
-200 GET /rollout | "stepped":true
-200 GET /store/clock | "stepped":true | "store":"YEAR-
-metric billbridge_store_clock_offset_seconds 1.26
-success v2 read
-200 POST /store/clock?by=anna | "stepped":false
-log the clock was confirmed | "by":"anna"
-log the clock and the store's clock agree again
-200 GET /rollout | "stepped":false
-`, "YEAR", fmt.Sprint(then.UTC().Year()))
+	play(m, section(t), "YEAR", fmt.Sprint(then.UTC().Year()))
 }
 
 // afterSettling makes the settling period of the ledger an hour old, and creates a bill that was refused within it.

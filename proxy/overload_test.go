@@ -117,16 +117,6 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 	target.expectCalls(t, 0)
 }
 
-// Two statuses of an upstream say when to call again.
-func TestRetryAfterOfUpstreams(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[int]string{200: "", 400: "", 429: "7", 500: "", 502: "", 503: "7"} {
-		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", "7"))
-		got := newGatewayTo(t, "v2", back).expect(v2("create"), wantAnswer{status, "MAINTAINED_METHOD"})
-		equal(t, got.header.Get("Retry-After"), want, status)
-	}
-}
-
 // TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that
 // is slower than the first and faster than the second is called.
 func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
@@ -145,14 +135,7 @@ metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | bil
 func TestR15_RequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
 	// Of an address, in all, trusted addresses, and whether a third call is limited.
-	for _, row := range rows(`
-2 | 1000 | | limited
-2 | 1000 | 192.0.2.0/24 | limited
-2 | 1000 | 127.0.0.0/8 |
-3 | 1000 | |
-1000 | 2 | 127.0.0.0/8, '::1/128' | limited
-1000 | 10 | |
-`) {
+	for _, row := range tableOf(t) {
 		for _, client := range forms {
 			g, back := newHeldBackend(t, "read", 2)
 			b := newGatewayTo(t, "v2", back, "limits: {trusted: ["+row[2]+"]}", limits(func(l *config.Limits) {

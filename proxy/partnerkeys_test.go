@@ -118,13 +118,7 @@ func TestKeyIsNotAdded(t *testing.T) {
 	t.Parallel()
 	first, second := partner.Of(demoKey), partner.Of(newKey)
 	// When the key was first seen, where the same bill is under the partner and under the key, the stage of the partner, and the answer.
-	for _, row := range rows(`
-1h | old new | old | 409 | Not changed: 1 bill ids are at one backend under the key and at the other one under the partner. Assign each to one backend under both: billbridge bills read --assign: {demo}.
-1h | old old | old | 200 | "bills":1
-1m | | old | 409 | Not changed: a call with the key was first seen at
-1h | | drained | 409 | Not changed: the partner is drained, and the key is not:
-| | drained | 200 | "bills":0
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, fmt.Sprint(row[:3]), func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			if ago, err := time.ParseDuration(row[0]); err == nil {

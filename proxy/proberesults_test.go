@@ -71,12 +71,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	// What shows the bill: the explanation, or an operation. BILL_001 cannot tell whose bill it is.
-	for _, row := range rows(`
-explained | 20s | | owned
-read | 0s | success v2 read | owned
-resent | 0s | success v2 resend | owned
-cannot tell | 0s | idInUse v2 create | pending
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0], func(t *testing.T) {
 			m := newRolloutWith(t, "old", noFront, "}\nfailures: {explain: "+row[1])
 			script := "fault old {\"truncate\":true}\nunknown v2 create\n" + row[2] + "\nlogged operation=bill.create" // the ledger has it by then

@@ -111,11 +111,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
 	// The calls at the backends after the create, and after three more calls. In stage new the old backend is probed first, and the bill is
 	// read back.
-	for _, row := range rows(`
-old | 1 0 | 4 0
-new | 1 2 | 1 5
-drained | 0 1 | 0 4
-`) {
+	for _, row := range tableOf(t) {
 		for _, client := range forms {
 			parallel(t, row[0]+"/"+client, func(t *testing.T) {
 				play(newRolloutGateway(t, row[0]), `
@@ -135,41 +131,14 @@ calls SECOND
 
 // The old backend has a paid bill that the ledger does not know, and hides it from another merchant of the partner, whose
 // bill with the same id is created at the new backend. The calls of either merchant reach its own bill.
-func TestCancelReachesTheBillOfItsMerchant(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, client string) {
-		play(newRolloutGateway(t, "new"), `
-has old F
-success CLIENT create merchant=another
-bills 1 1
-success CLIENT read
-idInUse CLIENT create
-success CLIENT cancel
-success CLIENT read | "C"
-success CLIENT read merchant=another | "W"
-success CLIENT destroy merchant=another
-noSuchBill CLIENT cancel,read,destroy merchant=third
-200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
-success CLIENT read | "C"
-idInUse CLIENT create
-noSuchBill CLIENT destroy merchant=third
-bills 1 1
-listed 0 doubled=true
-listed 1 owner=new
-`, "CLIENT", client)
-	})
-}
+func TestCancelReachesTheBillOfItsMerchant(t *testing.T) { playFile(t) }
 
 // After an unknown outcome the gateway reads the bill once and puts the result into the text. It never says that the
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, upstream string) {
-		for _, row := range rows(`
-taken effect | explain: 20s | {"truncate":true} | 2 | Bill is in state W.
-not there | explain: 20s | {"drop":true,"skip":true} | 2 | A read just now does not show it yet.
-off | explain: 0s | {"drop":true} | 1 | read before sending again. Need its link?
-`) {
+		for _, row := range tableOf(t) {
 			parallel(t, row[0], func(t *testing.T) {
 				more := "failures: {" + row[1] + "}\n"
 				play(newBridge(t, upstream, more), `
@@ -315,52 +284,11 @@ func (m *rolloutGateway) nextRequestLog() map[string]any {
 }
 
 // During a rollout the line of a call has the reason for its backend. The lines of other calls have no reason.
-func TestLogShowsTheReasonForTheBackend(t *testing.T) {
-	t.Parallel()
-	play(newRolloutGateway(t, "old"), `
-success v2 create billId=A
-logged upstream=old | route=stage
-success v2 read billId=A
-logged upstream=old | route=owner
-# the ledger does not know it
-has old W
-success v2 read
-logged upstream=old | route=probe
-200 POST /rollout/stage?by=anna&{forced}&partner=default&stage=canary&percent=100
-success v2 create billId=B
-logged upstream=new | route=canary
-200 POST /rollout/stop?by=anna&{forced}
-success v2 create billId=C
-logged upstream=old | route=stop
-# an operation that the rollout does not decide on
-post 200 /read/mapping {"apiKey":"demo-partner-key"}
-logged upstream=new | route=
-`)
-}
+func TestLogShowsTheReasonForTheBackend(t *testing.T) { playFile(t) }
 
 // The line and the metric of a call that is not sent have the partner and no upstream. Earlier versions had the
 // upstream and not the partner.
-func TestLogOfCallsThatAreNotSent(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, client string) {
-		play(newRolloutGateway(t, "new"), `
-noSuchBill CLIENT read
-logged upstream=none | partner={short} | route= | reason=
-has old W
-has new W
-409:VALIDATION_001 CLIENT destroy
-logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge bills read --assign
-logs "msg":"a bill is at both backends","id":" | "partner":"{short}","bill":"1234567890ABCDEFGHIJ","operation":"bill.destroy"
-post 400 PATH {
-logged upstream=none | reason=refused
-success CLIENT read
-logged upstream=new | partner={short} | route=probe
-metric billbridge_requests_total{client="CLIENT",code="BILL_003",operation="bill.read",status="200",upstream="none"} 1
-metric billbridge_requests_total{client="CLIENT",code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1
-metric billbridge_requests_total{client="CLIENT",code="0000",operation="bill.read",status="200",upstream="new"} 1
-`, "CLIENT", client, "PATH", newCall(client, "read").path())
-	})
-}
+func TestLogOfCallsThatAreNotSent(t *testing.T) { playFile(t) }
 
 // refuseWith refuses every call with a code.
 func refuseWith(form, code, text string) http.Handler {
@@ -441,13 +369,4 @@ func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
 }
 
 // A create that is refused for its hash leaves nothing: the next one, with the right hash, is a new create.
-func TestCreateAfterAWrongHashInARollout(t *testing.T) {
-	t.Parallel()
-	m := newRolloutGateway(t, "new")
-	play(m, `
-200:VALIDATION_002 legacy create hash=0000000000000000000000000000000000000000000000000000000000000000
-# a read has looked for the bill at the old backend, and the new one has refused the create
-calls 1 1
-success legacy create
-bills 0 1`)
-}
+func TestCreateAfterAWrongHashInARollout(t *testing.T) { playFile(t) }

@@ -73,7 +73,7 @@ rollout: {old: old, new: new, bills: shared, default: %s, shadow: {ignore: [appr
 }
 
 // Reads of a partner in stage shadow are also sent to the other upstream, writes never. The report finds an error in
-// the table and does not report correct rows.
+// the table and does not report correct rows. Bills that are compared in bulk count for the same verdict.
 func TestShadowComparesReads(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -82,9 +82,10 @@ func TestShadowComparesReads(t *testing.T) {
 			ruling  evidence.Ruling
 			reason  string
 			class   string
+			bulk    string
 		}{
-			"right":   {"", evidence.Inconclusive, "comparisons: 6, at least 100 are needed", "same"},
-			"mistake": {wrongAmount, evidence.Fail, "differs: apprPrice (money) in", "differs"},
+			"right":   {"", evidence.Inconclusive, "comparisons: 6, at least 100 are needed", "same", `"bills":{"not_there":1,"same":3},"old_only":0,"new_only":0,"left":0}`},
+			"mistake": {wrongAmount, evidence.Fail, "differs: apprPrice (money) in", "differs", `"bills":{"differs":3,"not_there":1},`},
 		} {
 			parallel(t, client+"/"+name, func(t *testing.T) {
 				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)
@@ -104,8 +105,11 @@ func TestShadowComparesReads(t *testing.T) {
 				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason.String(), row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
 					t.Errorf("%+v %+v", v, v.Compared)
 				}
-				equal(t, [2]int{old.writes(), fresh.writes()}, [2]int{6, 0})
 				checkText(t, p.metrics(), `billbridge_rollout_comparisons_total{class="`+row.class+`"} `)
+				play(p, "200 POST /rollout/compare?ids=SHADOW1%0ASHADOW2%0ASHADOW3%0AOTHER&partner={partner} | "+row.bulk)
+				v = verdictOn(operate.Report{Verdicts: p.verdicts()}, "bill.read", evidence.ByShadow)
+				equal(t, [4]int{v.Number, v.NotThere, v.Bills, v.Paid}, [4]int{9, 1, 3, 3})
+				equal(t, [2]int{old.writes(), fresh.writes()}, [2]int{6, 0})
 			})
 		}
 	}
@@ -231,55 +235,16 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	}
 }
 
-// Bills are compared in bulk as reads of the partner are, and count for the same verdict. Only reads are sent.
-func TestBillsAreComparedInBulk(t *testing.T) {
-	t.Parallel()
-	for overlay, shows := range map[string]string{
-		"":          `"bills":{"not_there":1,"same":3},"old_only":0,"new_only":0,"left":0}`,
-		wrongAmount: `"bills":{"differs":3,"not_there":1},`,
-	} {
-		parallel(t, shows, func(t *testing.T) {
-			p, service, old, fresh := newSharedBills(t, "old", overlay)
-			const bulk = " POST /rollout/compare?ids=BULK1%0ABULK2%0ABULK3%0AOTHER&partner={partner} | "
-			play(p, "409"+bulk+"when it has called since the start\nsuccess v2 create billId=BULK1,BULK2,BULK3")
-			for _, b := range service.Bills() {
-				must(t, service.Pay(demoKey, b.ID))
-			}
-			play(p, "200"+bulk+shows)
-			v := verdictOn(operate.Report{Verdicts: p.verdicts()}, "bill.read", evidence.ByShadow)
-			if v.Number != 3 || v.NotThere != 1 || v.Bills != 3 || v.Paid != 3 || (v.Ruling == evidence.Fail) != (overlay != "") {
-				t.Errorf("%+v %+v", v, v.Compared)
-			}
-			equal(t, [2]int{old.writes(), fresh.writes()}, [2]int{3, 0})
-		})
-	}
-}
-
-// checkNoFail fails for every verdict that is FAIL.
-func (m *rolloutGateway) checkNoFail(t *testing.T) {
-	t.Helper()
-	all := m.verdicts()
-	equal(t, len(all) > 0, true, "the report has verdicts")
-	for _, v := range all {
-		equal(t, v.Ruling == evidence.Fail, false, v.Operation, v.Evidence, v.Reason)
-	}
-}
-
 // While the store is down, the owner of a bill is unknown. A backend's reply "no such bill" must not count as its
 // failure then.
 func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	times := func(n int, step string) string { return strings.Repeat(step+"\n", n) }
-	play(m, `
-has old W
-success v2 create billId=ATTHENEWBACKEND00001
-`+times(110, "success v2 read"))
+	play(m, "has old W\nsuccess v2 create billId=ATTHENEWBACKEND00001\nsuccess v2 read")
 	must(t, os.Rename(m.file, m.file+".away"))
-	play(m, times(12, "refused v2 read")+"success v2 read billId=ATTHENEWBACKEND00001")
+	play(m, "refused v2 read,read\nsuccess v2 read billId=ATTHENEWBACKEND00001")
 	must(t, os.Rename(m.file+".away", m.file))
-	m.checkNoFail(t)
-	equal(t, verdictOn(operate.Report{Verdicts: m.verdicts()}, "bill.read", evidence.ByCalls).Calls, [2]int{110, 1})
+	equal(t, verdictOn(operate.Report{Verdicts: m.verdicts()}, "bill.read", evidence.ByCalls).Calls, [2]int{1, 1})
 }
 
 // A caller that disconnects does not count as a failure of the backend.
@@ -292,19 +257,12 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 		}
 		return service
 	}, "")
-	play(m, `
-has old W ATTHEOLDBACKEND00001
-success v2 create
-success v2 read
-`+strings.Repeat("success v2 read billId=ATTHEOLDBACKEND00001\n", 110))
-	m.waitForMetric(`billbridge_bill_reads_total{shown="has it"}`, 1) // the bill is read back after its create
-	g.hold.Store(12)
-	for range 12 {
-		leave, ended := m.sendAndLeave(v2("read"))
-		receive(t, g.reached, "call at the backend")
-		leave()
-		equal(t, receive(t, ended, "the caller") != nil, true)
-		m.waitForLog(`"status":499`)
-	}
-	m.checkNoFail(t)
+	play(m, "has new W\nsuccess v2 read")
+	g.hold.Store(1)
+	leave, ended := m.sendAndLeave(v2("read"))
+	receive(t, g.reached, "call at the backend")
+	leave()
+	equal(t, receive(t, ended, "the caller") != nil, true)
+	m.waitForLog(`"status":499`)
+	equal(t, verdictOn(operate.Report{Verdicts: m.verdicts()}, "bill.read", evidence.ByCalls).Calls, [2]int{0, 1})
 }

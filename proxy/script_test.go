@@ -11,6 +11,7 @@ import (
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -271,3 +272,39 @@ func wantOf(name string) wantAnswer {
 	}
 	return wantAnswers[name]
 }
+
+// section returns the table or the script that testdata/tables.txt has for a test.
+func section(t testing.TB) string {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	_, text, found := strings.Cut(string(proxytest.ReadFile(t, "testdata/tables.txt")), "\n== "+name+"\n")
+	equal(t, found, true, name)
+	text, _, _ = strings.Cut(text, "\n== ")
+	return text
+}
+
+// playFile plays the script of a test in testdata/tables.txt, for each form if it names CLIENT. Its first line has the
+// gateway: "rollout" with a stage, or "bridge" with a form and a line of the config.
+func playFile(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	first, script, _ := strings.Cut(section(t), "\n")
+	words := append(strings.SplitN(first, " ", 3), "")
+	for _, client := range forms {
+		parallel(t, client, func(t *testing.T) {
+			var p player
+			if words[0] == "bridge" {
+				p = newBridge(t, words[1], words[2])
+			} else {
+				p = newRolloutGateway(t, words[1])
+			}
+			play(p, script, "CLIENT", client, "PATH", newCall(client, "read").path())
+		})
+		if !strings.Contains(script, "CLIENT") {
+			return
+		}
+	}
+}
+
+// tableOf returns the rows of a test in testdata/tables.txt.
+func tableOf(t testing.TB) [][]string { return rows(section(t)) }

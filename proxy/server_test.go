@@ -124,18 +124,7 @@ func TestAdminListener(t *testing.T) {
 	p := newProcessTo(t, "v2", back)
 	p.expect(legacy("create"), success)
 	equal(t, back.first(t).header.Get("User-Agent"), "billbridge/1.2.3")
-	for _, row := range rows(`
-200 GET /-/healthy | healthy
-200 GET /-/ready | ready
-200 POST /-/reload | reloaded
-405 GET /-/reload |
-404 GET /callbacks | it has no callbacks: its config has no store section
-404 GET /rollout | it has no rollout: its config has no rollout section
-404 POST /rollout/stop?by=anna | it has no rollout: its config has no rollout section
-405 POST /metrics |
-404 GET /-/nothing | 404 page not found
-404 GET /store | it has no store: its config has no store section
-`) {
+	for _, row := range tableOf(t) {
 		status, target, _ := strings.Cut(row[0], " ")
 		code, err := strconv.Atoi(status)
 		must(t, err)

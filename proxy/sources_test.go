@@ -72,16 +72,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 	back := newBackend(t, newService())
 	// Limits, connections in all and of an address, the address of connection N, and how many of 6 are accepted by which limit. That of a
 	// trusted proxy is not counted.
-	for _, row := range rows(`
-| 3 | 1000 | 192.0.2.N | 3 | all
-| 1000 | 2 | 192.0.2.1 | 2 | address
-trusted: [192.0.2.0/24] | 4 | 2 | 192.0.2.1 | 4 | all
-trusted: [198.51.100.0/24] | 1000 | 2 | 192.0.2.1 | 2 | address
-| 1000 | 2 | 2001:db8:1:2::N | 2 | address
-| 1000 | 2 | 2001:db8:1:N::1 | 6 | address
-trusted: [2001:db8::/32] | 1000 | 2 | 2001:db8:1:2::N | 6 | address
-trusted_proxies: ['2001:db8:1:2::3'] | 1000 | 2 | 2001:db8:1:2::N | 3 | address
-`) {
+	for _, row := range tableOf(t) {
 		parallel(t, row[0]+row[3]+row[5], func(t *testing.T) {
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row[0]+"}", limits(func(l *config.Limits) {
 				l.Connections, _ = strconv.Atoi(row[1])
@@ -109,36 +100,27 @@ trusted_proxies: ['2001:db8:1:2::3'] | 1000 | 2 | 2001:db8:1:2::N | 3 | address
 }
 
 // Behind a trusted proxy, the right-most address of X-Forwarded-For that is not one of the proxies is the source. Callers
-// cannot choose it: the proxy adds the address that it sees. Without trusted_proxies the header is not read. Package config has
-// the spellings.
+// cannot choose it: the proxy adds the address that it sees. Without trusted_proxies the header is not read. What cannot be
+// read closes a limit: all such calls are of one source, and the log has one line about them, with the value escaped.
+// Package config has the spellings.
 func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
-	// Limits, the lines of X-Forwarded-For, and the status of such a call, while two of 198.51.100.7 are in progress.
-	for _, row := range rows(`
-trusted_proxies: [127.0.0.0/8] | 203.0.113.9, 198.51.100.7 | 503
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 203.0.113.9 | 200
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7 AND 203.0.113.9 | 200
-trusted_proxies: [127.0.0.0/8] | 203.0.113.9 AND "198.51.100.7:80", 127.0.0.9:80 | 503
-trusted_proxies: [127.0.0.0/8] | 198.51.100.7, unknown | 200
-trusted_proxies: [127.0.0.0/8] | | 200
-trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24] | 198.51.100.7 | 200
-trusted: [127.0.0.0/8] | 198.51.100.7 | 200
-trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
-`) {
-		var forwarded []string
-		for line := range strings.SplitSeq(row[1], " AND ") {
-			if line != "" {
-				forwarded = append(forwarded, "X-Forwarded-For", line)
-			}
-		}
+	// Limits, the X-Forwarded-For of two calls in progress, the lines of that of a third call, and its status.
+	for _, row := range tableOf(t) {
 		g, back := newHeldBackend(t, "read", 2)
 		b := newGatewayTo(t, "v2", back, "limits: {"+row[0]+"}", twoOfAnAddress)
 		held := make(chan answer, 2)
-		for range 2 {
-			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()
+		for from := range strings.SplitSeq(strings.ReplaceAll(row[1], "RLO", "\u202e"), " AND ") {
+			go func() { held <- b.send(v2("read"), "X-Forwarded-For", from) }()
 			receive(t, g.reached, "call at the upstream")
 		}
-		equal(t, fmt.Sprint(b.send(legacy("create"), forwarded...).status), row[2], row)
+		var forwarded []string
+		for line := range strings.SplitSeq(row[2], " AND ") {
+			if line != "" {
+				forwarded = append(forwarded, "X-Forwarded-For", strings.TrimPrefix(line, "EMPTY"))
+			}
+		}
+		equal(t, fmt.Sprint(b.send(legacy("create"), forwarded...).status), row[3], row)
 		g.open()
 		for range 2 {
 			receive(t, held, "answer").is(t, 200)
@@ -146,31 +128,12 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 		for _, call := range back.received() {
 			equal(t, len(call.header["X-Forwarded-For"]), 0)
 		}
+		const line = "the addresses of callers behind a trusted proxy cannot be read: they count as one source"
+		if n := strings.Count(b.logs.String(), line); strings.Contains(row[1], "RLO") {
+			equal(t, n, 1)
+			checkText(t, b.logs.String(), line, `127.0.0.1 sent an X-Forwarded-For whose last address cannot be read: \"\\u202eunknown\"`)
+		}
 	}
-}
-
-// What cannot be read in X-Forwarded-For closes a limit: all such calls are of one source. The log has one line about
-// them, with the value escaped.
-func TestR15_R20_SourcesThatCannotBeReadAreOne(t *testing.T) {
-	t.Parallel()
-	g, back := newHeldBackend(t, "read", 2)
-	b := newGatewayTo(t, "v2", back, "limits: {trusted_proxies: [127.0.0.0/8]}", twoOfAnAddress)
-	held := make(chan answer, 2)
-	for _, unread := range []string{"\u202eunknown", "198.51.100.7:port"} {
-		go func() { held <- b.send(v2("read"), "X-Forwarded-For", unread) }()
-		receive(t, g.reached, "call at the upstream")
-	}
-	for _, unread := range [][]string{{"X-Forwarded-For", "198.51.100.7,"}, {"X-Forwarded-For", ""}, nil} {
-		equal(t, b.send(legacy("create"), unread...).status, 503, unread)
-	}
-	equal(t, b.send(legacy("create"), "X-Forwarded-For", "198.51.100.7").status, 200)
-	g.open()
-	for range 2 {
-		receive(t, held, "answer").is(t, 200)
-	}
-	const line = "the addresses of callers behind a trusted proxy cannot be read: they count as one source"
-	equal(t, strings.Count(b.logs.String(), line), 1)
-	checkText(t, b.logs.String(), line, `127.0.0.1 sent an X-Forwarded-For whose last address cannot be read: \"\\u202eunknown\"`)
 }
 
 // Who sends a partner's key, but has had no success with it, uses half of the partner's limits at most.

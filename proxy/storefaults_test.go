@@ -138,7 +138,8 @@ func TestOwnerAndCallbackAddressAreStoredTogether(t *testing.T) {
 	play(m, "sql ALTER TABLE billbridge_addresses RENAME TO away\nrefused v2,legacy create"+address+" | othing was sent")
 	stored("billbridge_bills", 0)
 	play(m, "sql ALTER TABLE away RENAME TO billbridge_addresses\nfault new "+refusal+`
-invalid v2,legacy create callbackUrl=http://user:word@127.0.0.1/paid | allback
+invalid v2 create callbackUrl=http://user:word@127.0.0.1/paid | bill.callbackUrl: must not carry a user or password | !word@
+invalid legacy create callbackUrl=http://169.254.169.254/paid | bill.callbackURL: | is an address that is not called from here | !169.254
 invalid legacy create price=abc`+address+`
 200:BILL_009 v2,legacy create`+address)
 	stored("billbridge_addresses", 0)

@@ -2,10 +2,8 @@ package proxy_test
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,30 +47,6 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Whoever can write to the database, and does not have store.key, gets no callback of a partner. The log and a metric
-// show the attempt. Package store has the other rows.
-func TestPlainRowsOfAnEncryptedStoreAreNotUsed(t *testing.T) {
-	t.Parallel()
-	r := newCallbackParties(t)
-	thief := newBackend(t, replyWith(200, `{"code":"0000"}`))
-	r.process = newProcess(t, r.config("v2", sealed)+callbacksOn)
-	play(r, "success v2 create callbackUrl="+r.partner.url)
-	db, err := sql.Open("sqlite", "file:"+r.file+"?_pragma=busy_timeout(20000)")
-	must(t, err)
-	defer db.Close()
-	_, err = db.Exec("UPDATE billbridge_addresses SET url = $1", thief.url)
-	must(t, err)
-	must(t, r.service.Pay("", demoBill))
-	r.waitFor("row in the log", func() bool {
-		return regexp.MustCompile("the url of address .*is not encrypted with the key .*: the row was changed").MatchString(r.logs.String())
-	})
-	address := r.addressAtUpstream(1)
-	checkText(t, r.logs.String(), "!"+address[strings.LastIndex(address, "/")+1:])
-	thief.expectCalls(t, 0)
-	// The row is counted each time that it is read, and the sender may have read it again by now.
-	checkText(t, r.metrics(), "\nbillbridge_store_changed_rows_total ", "!\nbillbridge_store_changed_rows_total 0\n")
 }
 
 // sealed is a key in the section of the store.

@@ -64,11 +64,11 @@ func (a *authority) pair(name string) string {
 }
 
 // Partners can use HTTP/1.1 and HTTP/2. After the files are replaced, the next handshake uses the new certificate. Package
-// config has the other changes of files.
+// config has the other changes of files. The listener of callbacks has the same certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	p := a.newProcess(oneUpstream("v2", newBackend(t, newService()).url))
+	p := a.newProcess(oneUpstream("v2", newBackend(t, newService()).url), callbackListener(t))
 	calls := 0
 	call := func(h2 bool) (proto string, got int64) {
 		t.Helper()
@@ -94,6 +94,10 @@ func TestTLS(t *testing.T) {
 			equal(t, got, a.serial, "the certificate of call", calls)
 		}
 	}
+	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}})
+	got, err := doRequest(client, http.MethodPost, "https://"+p.CallbackAddress()+"/callback/"+strings.Repeat("0f", 16), "{}")
+	must(t, err)
+	got.is(t, 404)
 	if res, err := p.client.Post(p.url+"/bill", "application/json", strings.NewReader("{}")); err == nil {
 		equal(t, res.StatusCode, 400)
 		_ = res.Body.Close()
@@ -166,19 +170,6 @@ func TestR43_UpstreamThatRefusesTheClientCertificate(t *testing.T) {
 				equal(t, len(service.Calls()), 0)
 			})
 		}
-	}
-}
-
-// Both listeners start at the same time, with the same certificate.
-func TestCallbackListenerWithTLS(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	p := a.newProcess(oneUpstream("v2", refusedURL), callbackListener(t))
-	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: true})
-	for _, at := range []string{p.Address(), p.CallbackAddress()} {
-		got, err := doRequest(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")
-		must(t, err)
-		got.is(t, 404)
 	}
 }
 
