@@ -29,7 +29,7 @@ func (c *hashCommand) Run(s system) error {
 		return usageError(fmt.Sprintf("--operation %s --form %s has no hash: use one of %s",
 			c.Operation, c.Form, strings.Join(withHash(table), ", ")))
 	}
-	body, err := io.ReadAll(io.LimitReader(s.in, maxRequest+1))
+	body, err := io.ReadAll(io.LimitReader(withoutMark(s.in), maxRequest+1))
 	if err != nil {
 		return err
 	}
