@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,77 +13,109 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/admission"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
-// A failure is an answer by which the gateway itself refuses or fails a call.
-type failure struct {
-	status int
-	own    translate.OwnFailure // for which the table has a code
+// A kind is why a call has no answer of an upstream: a row of the table below.
+type kind struct {
+	status int                  // HTTP
+	own    translate.OwnFailure // for which the table has a code; "" for an unknown outcome, which has none
 	reason string               // for the log
-	code   string               // of the catalogue; "" for that of own
+	text   string               // the row of texts.yaml
 }
 
-// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a
-// repetition can cure has 503: some clients take each 4xx as final.
+// The kinds, as README.md lists them. What a repetition can cure has 503: some clients take each 4xx as final.
 var (
-	noSuchPath  = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
-	wrongMethod = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
-	wrongType   = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
-	tooLarge    = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
-	badBody     = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
-	lateBody    = unavailable("body timed out")
-	noUpstream  = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
-	notSent     = unavailable("")
-	noMemory    = unavailable("no memory")
-	busy        = unavailable("too many requests in progress")
-	tooMany     = unavailable("partner limit")
-	tooManyRows = unavailable("too many rows")
-	notStored   = unavailable("store")
-	logUnread   = unavailable("nobody reads the log")
+	// The request. One that a row of the table refuses has the code of the row.
+	noSuchPath   = kind{404, translate.OwnFailed, "no such path", "path"}
+	wrongMethod  = kind{405, translate.OwnFailed, "wrong method", "method"}
+	wrongType    = kind{415, translate.OwnInvalid, "wrong content type", "content_type"}
+	twoLengths   = kind{400, translate.OwnInvalid, "two lengths", "two_lengths"}
+	tooLarge     = kind{413, translate.OwnInvalid, "body too large", "body_too_large"}
+	badBody      = kind{400, translate.OwnInvalid, "body broke off", "body_incomplete"}
+	lateBody     = unavailable("body timed out", "body_late")
+	noUpstream   = kind{404, translate.OwnNoUpstream, "no upstream for the operation", "unavailable"}
+	refused      = kind{400, translate.OwnInvalid, "refused", "field"}
+	wrongAddress = kind{400, translate.OwnInvalid, "callback address", "field"}
 
-	// The owning backend is not known for certain.
-	notOwned = unavailable("rollout")
+	// A limit is reached.
+	busy        = unavailable("too many requests in progress", "busy")
+	noMemory    = unavailable("no memory", "busy")
+	tooMany     = unavailable("partner limit", "in_flight")
+	tooFast     = unavailable("partner limit", "rate")
+	tooManyRows = unavailable("too many rows", "unproven")
 
-	wrongAddress = failure{http.StatusBadRequest, translate.OwnInvalid, "callback address", ""}
+	// Nothing was sent.
+	notSent          = unavailable("", "not_sent")
+	notStored        = unavailable("store", "not_sent")
+	logUnread        = unavailable("nobody reads the log", "not_sent")
+	tooLate          = unavailable("too late", "not_sent")
+	tooLateInRollout = unavailable("rollout: too late", "not_sent")
+	callerLeft       = unavailable(callerGone, "nothing_sent")
 
-	readBroke = failure{http.StatusBadGateway, translate.OwnFailed, "", ""}
-	readLate  = failure{http.StatusGatewayTimeout, translate.OwnFailed, "", ""}
-	internal  = failure{http.StatusInternalServerError, translate.OwnFailed, "internal error", ""}
+	// The owning backend is not known for certain. A client sends a call again for ever if its code looks like
+	// maintenance: a permanent refusal has another one.
+	reloaded     = unavailable("rollout", "not_sent")
+	uncertain    = unavailable("rollout", "uncertain")
+	unchangeable = kind{409, translate.OwnInvalid, "rollout", "unchangeable"}
+	beingCreated = unavailable("rollout", "being_created")
+	denied       = unavailable("rollout", "denied")
+	ledgerDown   = unavailable("rollout", "later")
+
+	// The upstream has not answered. Only a write has an unknown outcome.
+	readBroke   = kind{502, translate.OwnFailed, "", "no_answer"}
+	readLate    = kind{504, translate.OwnFailed, "", "no_answer"}
+	readerLeft  = kind{502, translate.OwnFailed, callerGone, "no_answer"}
+	internal    = kind{500, translate.OwnFailed, "internal error", "internal"}
+	lostOutcome = kind{502, "", "", "unknown"}
+	lateOutcome = kind{504, "", "", "unknown"}
 )
 
-func unavailable(reason string) failure {
-	return failure{http.StatusServiceUnavailable, translate.OwnUnavailable, reason, ""}
+// unavailable returns a kind that a repetition can cure.
+func unavailable(reason, text string) kind {
+	return kind{503, translate.OwnUnavailable, reason, text}
 }
 
-// because returns the failure with another reason for the log.
-func (f failure) because(reason string) failure {
+// unownedKinds are the kinds for the reasons of the rollout; the others are uncertain.
+var unownedKinds = map[string]kind{"making": beingCreated, "denied": denied, "store": ledgerDown}
+
+// A failure is why one call has no answer of an upstream: a kind, with what differs from call to call.
+type failure struct {
+	kind
+	code  string  // of the catalogue; "" for that of own
+	says  message // to the caller
+	field string  // for the log
+	after string  // Retry-After; "" for none
+
+	// unread: the body is not read to its end, so that its connection cannot be used again.
+	unread bool
+}
+
+// with returns the failure of a call, with the values of its text.
+func (k kind) with(values ...any) *failure { return &failure{kind: k, says: tell(k.text, values...)} }
+
+// because sets the reason for the log.
+func (f *failure) because(reason string) *failure {
 	f.reason = reason
 	return f
 }
 
-// with returns the failure of a call, with a text for its caller: see tell.
-func (f failure) with(key string, values ...any) *refusal {
-	return &refusal{failure: f, text: tell(key, values...)}
+// later says that the call can be sent again after a time: Retry-After is in whole seconds.
+func (f *failure) later(after time.Duration) *failure {
+	f.after = strconv.Itoa(max(1, int(math.Ceil(after.Seconds()))))
+	return f
 }
 
-// A refusal is the failure of one call: it had no effect.
-type refusal struct {
-	failure
-	text  message
-	field string // for the log
-	after string // Retry-After; "" for none
-}
-
-func (r *refusal) Error() string { return r.reason }
-
-// later returns the refusal of a call that can be sent again after a time: Retry-After is in whole seconds.
-func (r *refusal) later(after time.Duration) *refusal {
-	r.after = strconv.Itoa(max(1, int(math.Ceil(after.Seconds()))))
-	return r
+// closing says that the body is not read to its end. A repetition that may help need not wait for long.
+func (f *failure) closing() *failure {
+	if f.unread = true; f.own == translate.OwnUnavailable {
+		f.after = "1"
+	}
+	return f
 }
 
 // callerGone is the reason for the log if the caller disconnected before the answer.
@@ -91,130 +124,135 @@ const callerGone = "the caller went away"
 // statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
 const statusGone = 499
 
-// unread returns a refusal of a request whose body is not read to its end, so that its connection cannot be used
-// again.
-func (x *exchange) unread(r *refusal) error {
-	x.w.Header().Set("Connection", "close")
-	if r.status == http.StatusServiceUnavailable {
-		r.after = "1"
-	}
-	return r
-}
-
-// failure returns the answer to a call that ended with an error of a step.
-func (x *exchange) failure(err error) outcome {
-	var (
-		ours      *refusal
-		untaken   *translate.Refusal
-		unowned   *rollout.Refused
-		forwarded *upstream.Failure
-	)
-	switch {
-	case errors.As(err, &ours):
-		return x.refused(ours)
-	case errors.As(err, &untaken):
-		return x.untranslatable(untaken)
-	case errors.As(err, &unowned):
-		return x.refused(x.unowned(unowned))
-	case errors.As(err, &forwarded):
-		x.sent.failed = forwarded
-		return x.unanswered(forwarded)
-	}
-	x.gateway.log.Error("a call failed", "id", x.id, "error", err.Error())
-	return x.internalError()
-}
-
-// internalError returns the answer to a call that a mistake of the gateway has ended. It makes no call to explain an
-// unknown outcome.
-func (x *exchange) internalError() outcome {
-	if x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown() {
-		return x.unknownOutcome(http.StatusBadGateway, internal.reason, nil, nil)
-	}
-	return x.refused(internal.with("internal"))
-}
-
-// refused returns the answer, in the caller's form, to a call that had no effect.
-func (x *exchange) refused(r *refusal) outcome {
-	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look
-	// like one.
-	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
-		r.status >= http.StatusInternalServerError
-	out := outcome{after: r.after, reason: r.reason, field: r.field}
-	out.code = cmp.Or(r.code, x.state.config.Table.OwnCode(r.own))
-	out.status = x.state.config.Table.FailureStatus(x.client, out.code, r.status)
-	if out.status == http.StatusServiceUnavailable && x.sent.left() && x.route.operation.Effect == translate.Write {
-		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
-	}
-	if x.state.config.Failures.Status == config.Always200 && !unanswered {
-		out.status = http.StatusOK
-	}
-	out.body = x.failureBody(out.code, r.text)
-	return out
-}
-
-// untranslatable returns the answer to a request that cannot be translated.
-func (x *exchange) untranslatable(r *translate.Refusal) outcome {
-	text, field := message{r.Reason}, ""
-	if r.Field != "" {
-		text = append(tell("field", r.Field), r.Reason)
-		field = other                                            // the sender chose the name, which must not be logged
-		if x.route.target.translation.HasRequestField(r.Field) { // all translations of the route have the same fields
-			field = r.Field
+// untranslatable returns the failure of a request that cannot be translated.
+func (r *route) untranslatable(err error) *failure {
+	refusal := err.(*translate.Refusal) // no other error is possible: a panic is answered as an internal error
+	f := refused.with()
+	f.code, f.says = refusal.Code, message{refusal.Reason}
+	if refusal.Field != "" {
+		f.says = append(tell("field", refusal.Field), refusal.Reason)
+		f.field = other                                          // the sender chose the name, which must not be logged
+		if r.target.translation.HasRequestField(refusal.Field) { // all translations of the route have the same fields
+			f.field = refusal.Field
 		}
 	}
-	return x.refused(&refusal{failure{http.StatusBadRequest, translate.OwnInvalid, "refused", r.Code}, text, field, ""})
+	return f
 }
 
-// unanswered returns the answer to a call that the upstream has not answered.
-func (x *exchange) unanswered(failed *upstream.Failure) outcome {
-	reason := string(failed.Kind)
+// unowned returns the failure of a call that the rollout has refused.
+func (x *exchange) unowned(err error) *failure {
+	r, ok := errors.AsType[*routing.Refused](err)
+	if !ok {
+		x.gateway.log.Error("a call failed", "id", x.id, "error", err.Error())
+		return x.sent.internal(x.route)
+	}
+	if r.Cause != nil && x.r.Context().Err() == nil {
+		x.gateway.storeError(x.id, "the ledger is unreachable", r.Cause)
+	}
+	k, ok := unownedKinds[r.Reason]
+	if !ok {
+		k = uncertain
+	}
+	f := k.with()
+	switch {
+	case r.Permanent:
+		f = unchangeable.with()
+		f.code = x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+	case k == ledgerDown:
+		f.after = "1"
+	}
+	if !x.sent.called {
+		f.says = append(f.says, tell("nothing_sent")...)
+	}
+	return f.because(f.reason + ": " + r.Error())
+}
+
+// unanswered returns the failure of a call that the upstream has not answered, and what a read of the bill has shown
+// since.
+func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *routing.ReadResult) {
+	reason, late := string(failed.Kind), failed.Kind == upstream.Timeout
 	if failed.Detail != "" {
 		reason += ": " + failed.Detail
 	}
-	late := failed.Kind == upstream.Timeout
 	write := x.route.operation.Effect == translate.Write
 	switch {
 	case write && !failed.Sent && (failed.Kind == upstream.GivenUp || x.in.sendCtx.Err() != nil):
-		return x.failure(x.notSent())
+		return cmp.Or(x.tooLate(), logUnread.with()), nil
 	case write && failed.Sent:
-		status := http.StatusBadGateway
-		if late {
-			status = http.StatusGatewayTimeout
-		}
 		var before, after message
-		before, after, x.sent.shown = x.explainUnknownOutcome()
-		return x.unknownOutcome(status, reason, before, after)
+		if call := x.out.call; billing.AboutBill(x.route.operation) {
+			key := x.gateway.admission.Proof(x.asked.who)
+			p := probe{id: x.id, client: x.client, identity: billing.IdentityOf(call), key: key}
+			// The result is logged even if the caller has gone.
+			ctx := context.WithoutCancel(x.r.Context())
+			before, after, shown = x.state.explain(ctx, p, x.to.target.upstream.Config.Name)
+		}
+		k := lostOutcome
+		if late {
+			k = lateOutcome
+		}
+		return x.route.unknownOutcome(k, before, after).because(reason), shown
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
-		return x.refused(readBroke.because(callerGone).with("no_answer"))
+		return readerLeft.with(), nil
+	case !failed.Sent && failed.After > 0:
+		return notSent.with().because(reason).later(failed.After), nil
 	case !failed.Sent:
-		r := notSent.because(reason).with("not_sent")
-		if failed.After > 0 {
-			r.later(failed.After)
-		}
-		return x.refused(r)
+		return notSent.with().because(reason), nil
 	case late:
-		return x.refused(readLate.because(reason).with("no_answer"))
+		return readLate.with().because(reason), nil
 	}
-	return x.refused(readBroke.because(reason).with("no_answer"))
+	return readBroke.with().because(reason), nil
 }
 
-// plainText is the content type of an unknown outcome.
-const plainText = "text/plain; charset=utf-8"
+// internal returns the failure of a call of a route, nil if the path is unknown, that a mistake of the gateway has
+// ended. It makes no call to explain an unknown outcome.
+func (s *forwarded) internal(r *route) *failure {
+	if r != nil && r.operation.Effect == translate.Write && s.unknown() {
+		return r.unknownOutcome(lostOutcome, nil, nil).because(internal.reason)
+	}
+	return internal.with()
+}
 
-// unknownOutcome returns the answer to a write that may have taken effect. It is not JSON: a program that parses it
-// gets the error that a dead backend causes, and takes it neither for a refusal nor for an answer. The status is never
-// 200, whatever failures.status is. before and after are what a read of the bill showed.
-func (x *exchange) unknownOutcome(status int, reason string, before, after message) outcome {
-	text := slices.Concat(before, tell("unknown"), after)
-	if billing.Creates(x.route.operation) {
-		text = slices.Concat(before, tell("unknown_create"), after)
-		if billing.HasLink(x.route.operation) { // a read does not show it
-			text = append(text, tell("link")...)
+// unknownOutcome returns the failure of a write that may have taken effect. before and after are what a read of the
+// bill showed.
+func (r *route) unknownOutcome(k kind, before, after message) *failure {
+	f := k.with()
+	if billing.Creates(r.operation) {
+		f.says = tell("unknown_create")
+		if billing.HasLink(r.operation) { // a read does not show it
+			after = append(after, tell("link")...)
 		}
 	}
-	body := []byte(text.in(x.state.config.Failures.Language, x.state.config.Table))
-	return outcome{status: status, reason: reason, contentType: plainText, body: body}
+	f.says = slices.Concat(before, f.says, after)
+	return f
+}
+
+// failure returns the answer to a call that has failed, in the caller's form. That of an unknown outcome is not JSON: a
+// program that parses it gets the error that a dead backend causes, and takes it neither for a refusal nor for an
+// answer. Its status is never 200, whatever failures.status is.
+func (x *exchange) failure(f *failure) outcome {
+	c := x.state.config
+	text := f.says.in(c.Failures.Language, c.Table)
+	out := outcome{status: f.status, after: f.after, reason: f.reason, field: f.field, unread: f.unread}
+	if f.own == "" {
+		out.contentType, out.body = "text/plain; charset=utf-8", []byte(text)
+		return out
+	}
+	write := x.route != nil && x.route.operation.Effect == translate.Write
+	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look
+	// like one.
+	unanswered := x.route != nil && !write && f.status >= http.StatusInternalServerError
+	out.code = cmp.Or(f.code, c.Table.OwnCode(f.own))
+	out.status = c.Table.FailureStatus(x.client, out.code, f.status)
+	if out.status == http.StatusServiceUnavailable && write && x.sent.left() {
+		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
+	}
+	if c.Failures.Status == config.Always200 && !unanswered {
+		out.status = http.StatusOK
+	}
+	out.body = c.Table.AppendFailure(nil, x.client, out.code, text)
+	return out
 }
 
 // longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.
@@ -231,12 +269,29 @@ func retryAfter(given string) string {
 	return ""
 }
 
+// An outcome is how the caller is answered, with what metrics and log say about it.
+type outcome struct {
+	status      int
+	body        []byte
+	code        string // in the form of the catalogue; "" for no code
+	after       string // Retry-After; "" for none
+	contentType string // "" for JSON
+	unread      bool   // see kind
+	passedOn    bool   // the answer is the reply of the upstream
+	reason      string // for the log; never a value of a body
+	field       string // for the log: the path in a refusal, if the table has it
+
+	values  [2]string // of headers
+	gone    bool      // the caller had gone when the answer was due, or while it was written
+	written bool      // net/http has the whole answer
+	whole   bool      // the caller has it, too, as far as net/http knows
+}
+
 // jsonUTF8 is a header value that all answers share. It must not be modified.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
-// write sends the answer to the caller. After an error the caller may not have got it, and net/http may still be
-// reading its body.
-func (x *exchange) write(out outcome) error {
+// write sends the answer to the caller, which may not get it.
+func (x *exchange) write(out outcome) {
 	h := x.w.Header()
 	h["Content-Type"] = jsonUTF8
 	if out.contentType != "" {
@@ -245,72 +300,88 @@ func (x *exchange) write(out outcome) error {
 	if out.after != "" {
 		h.Set("Retry-After", out.after)
 	}
-	x.values = [...]string{x.id, strconv.Itoa(len(out.body))} // one allocation, with that of x
-	h["X-Request-Id"], h["Content-Length"] = x.values[:1:1], x.values[1:]
+	if out.unread {
+		h.Set("Connection", "close")
+	}
+	out.values = [...]string{x.id, strconv.Itoa(len(out.body))}
 	x.gateway.setConnection(h, x.r)
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
-	if x.out = out; out.passedOn {
-		x.sent.says = out.says
-	}
-	if x.sent.held.Taken() && x.in.sendCtx == nil { // the answer to a write does not break off
-		defer x.sent.held.WriteWithin(x.w, x.state.config.Timeouts.Write)()
+	x.answer = out
+	// One allocation, with that of x.
+	h["X-Request-Id"], h["Content-Length"] = x.answer.values[:1:1], x.answer.values[1:]
+	if x.out.held.Taken() && x.in.sendCtx == nil { // the answer to a write does not break off
+		defer x.out.held.WriteWithin(x.w, x.state.config.Timeouts.Write)()
 	}
 	x.w.WriteHeader(out.status)
 	_, err := x.w.Write(out.body)
 	var flushErr error
-	if x.sent.address != "" || x.route != nil && x.route.targets != nil {
+	if x.out.address != "" || x.route != nil && x.route.targets != nil {
 		// The store records the outcome of a create after the answer, so that the partner does not wait for it.
 		// Until then the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when
 		// its handler returns.)
 		flushErr = http.NewResponseController(x.w).Flush()
 	}
-	x.out.gone = gone || err != nil || flushErr != nil && !errors.Is(flushErr, http.ErrNotSupported)
+	x.answer.gone = gone || err != nil || flushErr != nil && !errors.Is(flushErr, http.ErrNotSupported)
 	if out.reason == callerGone {
-		x.out.status = statusGone
+		x.answer.status = statusGone
 	}
-	x.out.body = nil // the buffer of the answer is used again
-	x.answered = true
-	return err
+	x.answer.written, x.answer.whole = true, err == nil
 }
 
-// finish ends the exchange: it answers after a panic, and updates metrics and access log.
+// finish ends the exchange: it answers after a panic, records what became of the call, and updates metrics and log.
 func (x *exchange) finish() {
 	panicked := recover()
-	if x.counted {
-		defer x.gateway.admission.Leave(x.from) // after its memory has been given back
-	}
-	defer x.gateway.admission.LeavePartner(x.in.partner)
-	broken := false // the answer
+	defer x.gateway.admission.LeavePartner(x.asked.counted)
+	broken := panicked != nil && x.answer.status != 0 && !x.answer.written
 	if panicked != nil {
 		x.gateway.logPanic(x.id, panicked)
-		broken = x.out.status != 0 && !x.answered
-		x.out.reason = internal.reason
-		switch {
-		case broken: // the connection is aborted below: the caller sees that the answer is incomplete
-			x.out.status, x.out.code = internal.status, ""
-		case !x.answered:
-			_ = x.write(x.internalError()) // an error means that the caller has disconnected
+		if x.answer.status == 0 {
+			x.sent.says = billing.NoReply // the caller has not got what the reply says
+			x.write(x.failure(x.sent.internal(x.route)))
+		}
+		x.answer.reason = internal.reason
+		if broken { // the connection is aborted below: the caller sees that the answer is incomplete
+			x.answer.status, x.answer.code = internal.status, ""
 		}
 	}
-	x.gateway.observe(x)
-	if x.sent.held.Taken() {
-		x.sent.held.Keep(0)
+	recorded := x.gateway.survives(x.id, x.record)
+	if !recorded {
+		x.answer.reason = internal.reason
 	}
-	if panicked != nil {
-		x.in.body.Release(false)
-		if broken {
-			panic(http.ErrAbortHandler)
+	x.gateway.survives(x.id, x.observe)
+	if x.out.held.Taken() {
+		x.out.held.Keep(0)
+	}
+	reuse := panicked == nil && recorded // else the buffers are in an unknown state
+	if reuse && x.asked.call != nil {
+		x.asked.call.Release()
+	}
+	if reuse && x.out.call != nil && x.out.call != x.asked.call {
+		x.out.call.Release()
+	}
+	x.in.body.Release(reuse)
+	if reuse && x.answer.whole && x.sent.failed == nil {
+		// Else the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must
+		// not send the bytes of another partner.
+		admission.PutBuffer(x.asked.buffer)
+		admission.PutBuffer(x.sent.reply)
+	}
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// survives does something that must not take away an answer, which net/http may still hold. It reports whether that
+// ended without a panic.
+func (g *Gateway) survives(id string, do func()) (ok bool) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.logPanic(id, panicked)
 		}
-		return // the buffers are in an unknown state and are not reused
-	}
-	if x.call != nil {
-		x.call.Release()
-	}
-	if x.in.readCall != nil {
-		x.in.readCall.Release()
-	}
-	x.in.body.Release(true)
+	}()
+	do()
+	return true
 }
 
 // logPanic logs the type of a panic's value and the stack, but not the value, which may contain a part of a body.

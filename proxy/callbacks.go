@@ -5,59 +5,58 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/admission"
-	"billbridge/proxy/ledger"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"golang.org/x/time/rate"
 )
 
 // swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback
 // comes to the gateway and is delivered in the partner's form. A request without an address is not changed. If the
 // new address cannot be stored, nothing is sent, since the callback would be lost.
-func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
+func (x *exchange) swapCallbackURL(out outgoing) (outgoing, *failure) {
 	asked, field, ok := relay.Binding{Stored: x.to.route.Address}, "", true
 	if asked.Stored == "" {
-		asked, field, ok = x.binding(x.call)
+		asked, field, ok = x.binding(out.call)
 	}
 	if !ok {
-		return body, nil
+		return out, nil
 	}
 	if x.route.targets == nil && x.state.config.Callbacks != nil {
-		if err := x.mayHoldRows(x.partner()); err != nil {
-			return nil, err
+		if failed := x.mayHoldRows(); failed != nil {
+			return out, failed
 		}
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	asked.Upstream = x.to.target.upstream.Config().Name
+	asked.Upstream = x.to.target.upstream.Config.Name
 	gatewayURL, err := x.gateway.relay.Bind(ctx, asked)
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
 		member := x.route.operation.PathOf(translate.Request, billing.Member, x.client)
 		merchant := x.route.operation.PathOf(translate.Request, billing.Merchant, x.client)
-		text := append(tell("field", field), translate.Detail{Format: wrong.Text, Values: []any{member, merchant}})
+		failed := wrongAddress.with(field)
+		failed.field = field
 		if strings.Contains(wrong.Text, "merchant") && (member == "" || merchant == "") {
-			text = append(text[:1], tell("long_id")...)
+			failed.says = append(failed.says, tell("long_id")...)
+		} else {
+			values := []any{member, merchant}
+			failed.says = append(failed.says, translate.Detail{Format: wrong.Text, Values: values})
 		}
-		return nil, &refusal{failure: wrongAddress, text: text, field: field}
+		return out, failed
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
-			x.storeError("a callback address cannot be stored", err)
+			x.gateway.storeError(x.id, "a callback address cannot be stored", err)
 		}
-		return nil, notStored.with("not_sent")
-	case gatewayURL == asked.URL:
-		return body, nil
+		return out, notStored.with()
+	case gatewayURL != asked.URL:
+		out.address = gatewayURL
+		out.request = out.call.Replace(nil, billing.Callback, gatewayURL)
 	}
-	x.sent.address = gatewayURL
-	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
+	return out, nil
 }
 
 // binding is the callback address of the request, and its field; ok is false if it has none.
@@ -72,66 +71,23 @@ func (x *exchange) binding(call *translate.Call) (asked relay.Binding, field str
 	who := billing.IdentityOf(call)
 	return relay.Binding{
 		Operation: x.route.operation.Name, Form: x.client, OfBill: billing.AboutBill(x.route.operation), Bill: who.Bill,
-		Partner: x.partner(), Expiry: call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
+		Partner: x.asked.who, Expiry: call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
 		URL: strings.Clone(asked.URL),
 	}, field, true
 }
 
-// trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
-const trialAfter = time.Minute
-
-// newRows is how many calls a second that add rows the keys without a success can make from one source, after
-// store.UnprovenRows at once. Anybody can invent keys.
-const newRows = 0.1
-
-// mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a
-// trial call in each trialAfter: its success ends this.
-func (x *exchange) mayHoldRows(id partner.ID) error {
-	g := x.gateway
+// mayHoldRows returns why a call that adds rows to the store is not sent, or nil.
+func (x *exchange) mayHoldRows() *failure {
+	g, id := x.gateway, x.asked.who
 	if g.relay == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	proven, may := g.relay.MayHold(ctx, id)
-	if proven {
+	if proven, may := g.relay.MayHold(ctx, id); g.admission.MayAddRows(id, x.from, proven, may) {
 		return nil
 	}
-	if !may {
-		trials, _ := g.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
-		may = trials.(*rate.Limiter).Allow()
-	}
-	if may && g.newRows[admission.SourceHash(x.from)%uint64(len(g.newRows))].Allow() {
-		return nil
-	}
-	return tooManyRows.with("unproven").later(trialAfter)
-}
-
-// keepRows removes the callback address of a call that certainly had no effect. It records that the key of a
-// successful call is valid, and remembers the key, with which the bills of the partner are read.
-func (x *exchange) keepRows() {
-	if x.gateway.relay == nil {
-		return
-	}
-	switch x.effect() {
-	case ledger.Succeeded:
-		if id := x.partner(); id != "" {
-			x.gateway.relay.Prove(id)
-			x.gateway.partners.remember(id, x.call)
-		}
-		return
-	case ledger.NotSent, ledger.Refused:
-	default:
-		return
-	}
-	if x.sent.address == "" {
-		return
-	}
-	ctx, cancel := x.storeContext()
-	defer cancel()
-	err := x.gateway.relay.Unbind(ctx, x.sent.address)
-	x.storeError("the callback address of a call without an effect cannot be removed", err)
+	return tooManyRows.with().later(admission.TrialAfter)
 }
 
 // AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a
@@ -143,33 +99,32 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(status)
 	}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.logPanic(id, panicked)
-			refuse(http.StatusInternalServerError)
+	survived := g.survives(id, func() {
+		g.setConnection(w.Header(), r)
+		from, ok := g.admission.Enter(r)
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			refuse(http.StatusServiceUnavailable)
+			return
 		}
-	}()
-	g.setConnection(w.Header(), r)
-	from, ok := g.admission.Enter(r)
-	if !ok {
-		w.Header().Set("Retry-After", "1")
-		refuse(http.StatusServiceUnavailable)
-		return
+		defer g.admission.Leave(from)
+		if hasTwoLengths(r) {
+			refuse(http.StatusBadRequest)
+			return
+		}
+		body, end := g.admission.Count(w, r, from, g.current.Load().config.Timeouts.Body, relay.ErrNoMemory)
+		defer end()
+		r.Body = body
+		g.relay.ServeHTTP(w, r)
+	})
+	if !survived {
+		refuse(http.StatusInternalServerError)
 	}
-	defer g.admission.Leave(from)
-	if hasTwoLengths(r) {
-		refuse(http.StatusBadRequest)
-		return
-	}
-	body, end := g.admission.Count(w, r, from, g.current.Load().config.Timeouts.Body, relay.ErrNoMemory)
-	defer end()
-	r.Body = body
-	g.relay.ServeHTTP(w, r)
 }
 
 // storeError logs an error of the store, if there is one.
-func (x *exchange) storeError(what string, err error) {
+func (g *Gateway) storeError(id, what string, err error) {
 	if err != nil {
-		x.gateway.storeLog.Error(what, "id", x.id, "error", err.Error())
+		g.storeLog.Error(what, "id", id, "error", err.Error())
 	}
 }

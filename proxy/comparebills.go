@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // CompareBill reads a bill of a partner at both backends of the rollout, with the partner's key, which must be known,
 // and compares the answers as those to a read of the partner. It is a [operate.CompareBill].
 func (g *Gateway) CompareBill(ctx context.Context, id partner.ID, bill string) evidence.Comparison {
 	unread := evidence.Comparison{Class: evidence.NoAnswer}
-	as := rollout.Credentials{Partner: id}
+	as := routing.Credentials{Partner: id}
 	s, p := g.ownRead(&as, bill)
 	if as.Key == "" {
 		return unread

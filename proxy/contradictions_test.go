@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/evidence"
 )
 
 // What the new backend shows of a bill against what it has shown or acknowledged before holds back its partner, whoever

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 
 	"github.com/tidwall/gjson"
 )

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/admission"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -16,7 +17,7 @@ import (
 
 // probeReply is an upstream's reply to a read of a bill, in the caller's form.
 type probeReply struct {
-	rollout.Answer // of a bill that was not found; not masked (failures.mask_hosts)
+	routing.Answer // of a bill that was not found; not masked (failures.mask_hosts)
 
 	state  string // of a bill that was found
 	means  string // what the state means by the table
@@ -30,34 +31,30 @@ type probeReply struct {
 	callback []byte // that reports this, in the upstream's form
 }
 
-// explainUnknownOutcome reads the bill after a write without a reply. It returns what the answer says of it, before or
-// after the text about the outcome, and what the read shows. The answer never says that the bill does not exist: the
-// write may still take effect.
-func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollout.ReadResult) {
-	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
-	if !billing.AboutBill(operation) || x.call == nil {
+// explain reads the bill after a write without a reply. It returns what the answer says of it, before or after the text
+// about the outcome, and what the read shows. The answer never says that the bill does not exist: the write may still
+// take effect.
+func (s *state) explain(
+	ctx context.Context, p probe, upstream string,
+) (before, after message, shown *routing.ReadResult) {
+	timeout := time.Duration(s.config.Failures.Explain)
+	if timeout == 0 || s.readOperation == nil || p.identity.Partner == "" || p.identity.Bill == "" {
 		return nil, nil, nil
 	}
-	identity := billing.IdentityOf(x.call)
-	if timeout == 0 || x.state.readOperation == nil ||
-		identity.Partner == "" || identity.Bill == "" {
-		return nil, nil, nil
-	}
-	// The result is logged even if the caller has gone.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	found, reply := x.state.readBill(ctx, x.probe(identity), x.to.target.upstream.Config().Name)
-	shown = &rollout.ReadResult{
-		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
+	found, reply := s.readBill(ctx, p, upstream)
+	shown = &routing.ReadResult{
+		Result: found, State: reply.state, Ended: billing.Final(s.config.Table, reply.means), Amount: reply.amount,
 		Shows: reply.shows,
 	}
 	switch {
-	case found == rollout.Present:
+	case found == routing.Present:
 		if reply.price != "" && len(reply.price) <= 12 && strings.Trim(reply.price, "0123456789") == "" {
 			return tell("shown_amount", reply.word, reply.price), nil, shown
 		}
 		return tell("shown", reply.word), nil, shown
-	case found == rollout.Absent:
+	case found == routing.Absent:
 		return nil, tell("not_shown"), shown
 	}
 	return nil, nil, shown
@@ -68,29 +65,12 @@ type probe struct {
 	id       string // of the call for which it is made
 	client   translate.Form
 	identity billing.Identity
-	key      upstream.Key // of the identity
-	callback bool         // whether a callback is made from the reply
-	own      bool         // no call of the partner waits for the read, or because of it
+	key      admission.Proof // of the identity
+	callback bool            // whether a callback is made from the reply
+	own      bool            // no call of the partner waits for the read, or because of it
 }
 
-func (x *exchange) probe(identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, identity: identity, key: x.gateway.keyOf(x.partner())}
-}
-
-// composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
-// there is no such read.
-func (s *state) composeRead(p probe, name string) (target *routeTarget, call *translate.Call, request []byte) {
-	target = s.readTargets[p.client][name]
-	if target == nil {
-		return nil, nil, nil
-	}
-	call, request, err := composeRead(s.readOperation, target.translation, p.client, p.identity)
-	if err != nil {
-		return nil, nil, nil
-	}
-	return target, call, request
-}
-
+// composeRead returns a read of a bill, and its call, which must be released.
 func composeRead(
 	read *translate.Operation, t *translate.Translation, client translate.Form, identity billing.Identity,
 ) (call *translate.Call, request []byte, err error) {
@@ -101,36 +81,39 @@ func composeRead(
 	call = t.Start()
 	if request, err = call.Request(nil, composed); err != nil {
 		call.Release()
-		return nil, nil, err
 	}
-	return call, request, nil
+	return call, request, err
 }
 
 // readBill reads a bill at an upstream.
-func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.ProbeResult, probeReply) {
-	target, call, body := s.composeRead(p, name)
-	if body == nil {
-		return rollout.Unclear, probeReply{}
+func (s *state) readBill(ctx context.Context, p probe, name string) (routing.ProbeResult, probeReply) {
+	target := s.readTargets[p.client][name]
+	if target == nil {
+		return routing.Unclear, probeReply{}
+	}
+	call, body, err := composeRead(s.readOperation, target.translation, p.client, p.identity)
+	if err != nil {
+		return routing.Unclear, probeReply{}
 	}
 	defer call.Release()
 	r := &upstream.Request{
 		Head: target.head, ID: p.id, Body: body, Key: p.key, NoPartnerLimit: p.own,
 		Reply: new(bytes.Buffer), Limit: int64(s.config.Limits.Reply), Fresh: true,
 	}
-	reply, failed := target.upstream.Do(ctx, r)
+	reply, failed := target.do(ctx, r)
 	if failed != nil {
-		return rollout.Unclear, probeReply{}
+		return routing.Unclear, probeReply{}
 	}
-	form := target.upstream.Config().Form
+	form := target.upstream.Config.Form
 	answer := evidence.Answer{Form: form, Request: body, Status: reply.Status, Body: r.Reply.Bytes()}
 	translated, err := call.Reply(nil, reply.Status, answer.Body)
 	if err != nil {
 		_ = target.unusable(reply.Status, err)
-		return rollout.Unclear, probeReply{answer: answer}
+		return routing.Unclear, probeReply{answer: answer}
 	}
 	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
-	if found == rollout.Present {
+	if found == routing.Present {
 		shown := probeReply{
 			answer: answer,
 			state:  strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
@@ -143,7 +126,7 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (rollout.Pro
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, Answer: rollout.Answer{Status: call.Status(), Code: code, Body: translated}}
+	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: translated}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
@@ -153,12 +136,12 @@ func (s *state) shows(call *translate.Call, means string) ledger.Shows {
 	if !done && strings.Trim(call.ReplyValue(billing.Amount), "0") == "" {
 		return ledger.Shows{Means: means, Moves: s.moves}
 	}
-	return rollout.Shows(s.config.Table, s.moves, means, call.Facts(false), call.Operation() == s.readOperation)
+	return routing.Shows(s.config.Table, s.moves, means, call.Facts(false), call.Operation() == s.readOperation)
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller
 // says nothing about the bill. If both backends refuse it, the caller gets the refusal for every operation: it is
 // permanent and must not look like maintenance.
-var probeResults = map[billing.Says]rollout.ProbeResult{
-	billing.Done: rollout.Present, billing.NotFound: rollout.Absent, billing.CallerRefused: rollout.Refusing,
+var probeResults = map[billing.Says]routing.ProbeResult{
+	billing.Done: routing.Present, billing.NotFound: routing.Absent, billing.CallerRefused: routing.Refusing,
 }

@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"context"
-	"net"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -17,15 +17,37 @@ var Mask = mask
 // An UpstreamCall is a call that WrapCalls has intercepted.
 type UpstreamCall struct{ ID, Path string }
 
+// eachTarget calls a function with each target at an upstream.
+func (g *Gateway) eachTarget(name string, do func(*routeTarget)) {
+	s := g.current.Load()
+	to := s.upstreams[name]
+	visit := func(t *routeTarget) {
+		if t != nil && t.upstream == to {
+			do(t)
+		}
+	}
+	for _, r := range s.routes {
+		visit(r.target)
+		for _, t := range r.targets {
+			visit(t)
+		}
+	}
+	for _, targets := range s.readTargets {
+		for _, t := range targets {
+			visit(t)
+		}
+	}
+}
+
 // WrapCalls puts a test's function around each call to an upstream. The function makes the call with next. If it
 // returns an error, the call has no answer, and it was sent if next was called.
 func (g *Gateway) WrapCalls(name string, wrap func(c UpstreamCall, next func()) error) {
-	g.current.Load().upstreams[name].Wrap(func(below upstream.Attempt) upstream.Attempt {
-		return func(ctx context.Context, r *upstream.Request) (reply httpconn.Reply, failure *upstream.Failure) {
+	g.eachTarget(name, func(t *routeTarget) {
+		t.do = func(ctx context.Context, r *upstream.Request) (reply httpconn.Reply, failure *upstream.Failure) {
 			sent := false
 			lost := wrap(UpstreamCall{r.ID, strings.Fields(string(r.Head))[1]}, func() {
 				sent = true
-				reply, failure = below(ctx, r)
+				reply, failure = t.upstream.Do(ctx, r)
 			})
 			switch {
 			case lost != nil && sent:
@@ -39,21 +61,23 @@ func (g *Gateway) WrapCalls(name string, wrap func(c UpstreamCall, next func()) 
 }
 
 // DoNotWrapCalls ends the effect of WrapCalls.
-func (g *Gateway) DoNotWrapCalls(name string) { g.current.Load().upstreams[name].Wrap(nil) }
+func (g *Gateway) DoNotWrapCalls(name string) {
+	g.eachTarget(name, func(t *routeTarget) { t.do = t.upstream.Do })
+}
 
-// EndPause ends the pause of an upstream's breaker.
-func (g *Gateway) EndPause(name string) { g.current.Load().upstreams[name].EndPause() }
+// DialWith makes an upstream's connections with a test's function.
+func (g *Gateway) DialWith(name string, dial httpconn.Dial) {
+	c := g.current.Load().upstreams[name].Config
+	to := upstream.New(c, "", upstream.NewMetrics(nil), slog.New(slog.DiscardHandler), dial)
+	g.eachTarget(name, func(t *routeTarget) { t.upstream, t.do = to, to.Do })
+	g.current.Load().upstreams[name] = to
+}
 
 // Observe answers a request, and returns the function that counts and logs it once more.
 func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
 	x := newExchange(g, w, r)
 	x.serve()
-	return func() { g.observe(x) }
-}
-
-// DialWith makes an upstream's connections with a test's function.
-func (g *Gateway) DialWith(name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	g.current.Load().upstreams[name].DialWith(dial)
+	return x.observe
 }
 
 // LoseRollout makes each use of the rollout panic until restore is called.

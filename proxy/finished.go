@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,7 +11,6 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but
@@ -54,47 +55,60 @@ type Finished struct {
 // MaxKept is the size of the largest message that a [Finished] has.
 const MaxKept = 8 << 10
 
-// describe sets the fields of which metrics and access log have some. The strings are valid until the end of
-// the exchange. Partner is left out.
-func (x *exchange) describe(f *Finished) {
-	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
-	f.Took, f.Route, f.Status, f.Code = f.At.Sub(x.start), string(x.to.route.Reason), x.out.status, x.codeLabel()
-	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
-	f.NotServed = f.Code == x.state.config.Table.OwnCode(translate.OwnUnavailable)
+// describe returns what is known of an exchange that has ended. What only Options.Finished needs is left out without
+// it.
+func (x *exchange) describe() Finished {
+	now, out, table := time.Now(), &x.answer, x.state.config.Table
+	f := Finished{
+		At: now, Took: now.Sub(x.start), ID: x.id, Operation: none, Client: x.client, Upstream: none,
+		Route: string(x.to.route.Reason), Status: out.status, Code: x.state.codeLabel(out.code), Called: x.sent.called,
+		CallerGone: x.sent.called && out.gone, Reason: out.reason, Field: out.field, Level: slog.LevelInfo,
+	}
+	f.NotServed = f.Code == table.OwnCode(translate.OwnUnavailable)
 	if x.route != nil {
-		f.Operation = x.route.operation.Name
+		f.Operation, f.Translation = x.route.operation.Name, x.route.readTranslation
 	}
 	if x.to.target != nil {
-		f.Upstream, f.Form = x.to.target.upstream.Config().Name, x.to.target.upstream.Config().Form
+		up := x.to.target.upstream.Config
+		f.Upstream, f.Form, f.Translation = up.Name, up.Form, x.to.target.translation
 	}
 	if f.Called {
 		f.UpstreamTook = x.sent.took
+		f.Succeeded = f.Status/100 == 2 && f.Reason == "" && !f.CallerGone && x.out.call.Succeeded()
 		f.Unknown = x.sent.unknown() && x.route.operation.Effect == translate.Write
-		f.Succeeded = f.Status/100 == 2 && f.Reason == "" && !f.CallerGone && x.call.Succeeded()
-	}
-	if f.Unknown {
-		f.Bill = x.bill()
-	}
-	f.Level = slog.LevelInfo
-	if f.Called && f.Reason != "" {
-		f.Level = slog.LevelWarn
-	}
-}
-
-// shortPartner returns the short hash of the caller's key, or "" if the key is not known.
-func (x *exchange) shortPartner() string {
-	return x.partner().Short()
-}
-
-// partner returns the partner that calls, "" if the key is not known. No other place of a call turns a key into a
-// partner: several keys can be those of one.
-func (x *exchange) partner() partner.ID {
-	for _, call := range [...]*translate.Call{x.call, x.in.readCall} { // the one that is not read yet has no key
-		if x.in.id == "" && call != nil {
-			x.in.id = x.gateway.identity(x.state.config, call.Value(billing.Partner))
+		if f.Reason != "" {
+			f.Level = slog.LevelWarn
 		}
 	}
-	return x.in.id
+	finished := x.gateway.finished != nil
+	if f.Unknown || finished {
+		f.Bill = loggedBill(cmp.Or(x.out.call, x.asked.call))
+	}
+	if f.Logged = x.gateway.log.Enabled(context.Background(), f.Level); f.Logged || finished {
+		f.Partner = partner.ID(x.asked.who.Short())
+	}
+	if !finished {
+		return f
+	}
+	if !x.in.at.IsZero() {
+		f.BodyTook = max(x.in.at.Sub(x.start), 0)
+	}
+	if x.in.body != nil && x.in.body.Buffer != nil {
+		f.Request, f.RequestSize = upToMax(x.in.body.Bytes())
+	}
+	if f.ReplyStatus = x.sent.status; f.ReplyStatus != 0 {
+		f.Reply, f.ReplySize = upToMax(x.sent.reply.Bytes())
+	}
+	return f
+}
+
+// upToMax returns a message, unless it is empty or too large, and its size.
+func upToMax(message []byte) ([]byte, int) {
+	size := len(message)
+	if size == 0 || size > MaxKept {
+		message = nil
+	}
+	return message, size
 }
 
 // identity returns the partner that has a key: by the store, so that all gateways agree on it, or without one by the
@@ -110,44 +124,13 @@ func (g *Gateway) identity(c *config.Config, key string) partner.ID {
 	}
 }
 
-// A kept is what is kept of an exchange for Options.Finished.
+// A kept is what observe needs, to be used again.
 type kept struct {
 	Finished
-	buffer []byte // of the messages
-	line   []slog.Attr
+	line []slog.Attr
 }
 
 var keptPool = sync.Pool{New: func() any { return new(kept) }}
-
-// keep makes room for what is known of the exchange. For Options.Finished it copies the messages: their buffers are
-// used again before the exchange ends.
-func (x *exchange) keep(replyStatus int, reply []byte) {
-	var request []byte
-	if x.in.body != nil {
-		request = x.in.body.Bytes()
-	}
-	if x.gateway.finished == nil {
-		request, reply = nil, nil
-	}
-	k := keptPool.Get().(*kept)
-	k.Finished = Finished{ReplyStatus: replyStatus, RequestSize: len(request), ReplySize: len(reply)}
-	request, reply = upToMax(request), upToMax(reply)
-	k.buffer = append(append(k.buffer[:0], request...), reply...)
-	if len(request) > 0 {
-		k.Request = k.buffer[:len(request)]
-	}
-	if len(reply) > 0 {
-		k.Reply = k.buffer[len(request):]
-	}
-	x.sent.kept = k
-}
-
-func upToMax(message []byte) []byte {
-	if len(message) > MaxKept {
-		return nil
-	}
-	return message
-}
 
 // attrs appends the fields of the line in the access log.
 func (f *Finished) attrs(list []slog.Attr) []slog.Attr {

@@ -5,7 +5,7 @@
 //	http.ListenAndServe("127.0.0.1:8080", gateway)
 //
 // A [Gateway] is an http.Handler. The two forms are defined by the table of package translate. One request is one
-// exchange (exchange.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
+// exchange (serve.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
 //
 // Every failure is answered in the form of the caller. The answer to a write with an unknown outcome has no code
 // that a client could read as a refusal, and is never HTTP 200, so that careful clients read the bill.
@@ -24,11 +24,10 @@ import (
 	"billbridge/proxy/admission"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 )
 
 // Options are the dependencies and settings of a gateway.
@@ -38,7 +37,7 @@ type Options struct {
 	UserAgent  string                // towards upstreams; "billbridge" if empty
 	Store      *store.Store          // says which keys are of one partner; if nil, the config does
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
-	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
+	Rollout    *routing.Router       // if nil, the config's route alone determines the upstream
 
 	// Finished, if not nil, is called with every exchange that has ended. It must not wait. What it gets is valid during
 	// the call only.
@@ -58,14 +57,12 @@ type Gateway struct {
 	storeLog  *slog.Logger // for errors of the store, which each call can repeat
 	userAgent string
 	store     *store.Store    // may be nil
-	rollout   *rollout.Router // may be nil
+	rollout   *routing.Router // may be nil
 	partners  knownPartners   // the partners whose calls the rollout has routed
 	relay     *relay.Relay    // may be nil
 	finished  func(*Finished) // may be nil
 
 	admission *admission.Admission
-	trials    sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
-	newRows   [64]*rate.Limiter // of keys without a success, by the hash of the source
 
 	noKeepAlives atomic.Bool // every answer closes its connection
 	keepAlive    []string    // Keep-Alive of the other answers, shared by them; nil for none
@@ -89,15 +86,12 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	g := &Gateway{
-		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger),
+		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger, store.UnprovenRows),
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
-		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
-	}
-	for i := range g.newRows {
-		g.newRows[i] = rate.NewLimiter(newRows, store.UnprovenRows)
+		partners:     knownPartners{byID: map[partner.ID]routing.Credentials{}},
 	}
 	g.Use(c)
 	if o.Registerer != nil {
@@ -143,13 +137,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.AnswerCallback(w, r)
 		return
 	}
-	x := newExchange(g, w, r)
-	defer x.finish()
 	from, ok := g.admission.Enter(r)
+	if ok {
+		defer g.admission.Leave(from) // after the memory of the exchange has been given back
+	}
+	x := newExchange(g, w, r)
+	x.from = from
+	defer x.finish()
 	if !ok {
-		_ = x.write(x.failure(x.unread(busy.with("busy"))))
+		x.write(x.failure(busy.with().closing()))
 		return
 	}
-	x.from, x.counted = from, true
 	x.serve()
 }

@@ -29,7 +29,6 @@ func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 		out, in := io.Pipe()
 		log := slog.New(accesslog.New(in, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 		s := newState(c, nil, newMetrics(nil), "", log)
-		u := s.upstreams["up"]
 		sendCtx, leave := context.WithCancel(t.Context())
 		defer leave()
 		x := exchange{gateway: &Gateway{log: log}, state: s, r: httptest.NewRequest("POST", "/", nil)}
@@ -39,22 +38,24 @@ func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 				break
 			}
 		}
-		if err := x.tooLate(); err != nil {
-			t.Error(err)
+		if failed := x.tooLate(); failed != nil {
+			t.Error(failed.reason)
 		}
-		u.DialWith(func(context.Context, string, string) (net.Conn, error) {
+		dial := func(context.Context, string, string) (net.Conn, error) {
 			log.Warn("nobody reads this") // returns when the gateway no longer waits for a reader
 			conn, _ := net.Pipe()
 			return conn, nil
-		})
+		}
+		u := upstream.New(&c.Upstreams[0], "", upstream.NewMetrics(nil), log, dial)
 		_, failed := u.Do(t.Context(), &upstream.Request{
 			Head: u.Head("/bill"), Body: []byte("{}"), Write: true, Reply: new(bytes.Buffer), Limit: 100, SendCtx: sendCtx,
 		})
 		if failed == nil || failed.Kind != upstream.GivenUp || failed.Sent {
 			t.Fatalf("%+v", failed)
 		}
-		for _, err := range []error{failed, x.tooLate()} {
-			if out := x.failure(err); out.status != http.StatusServiceUnavailable || out.reason != "nobody reads the log" {
+		unanswered, _ := x.unanswered(failed)
+		for _, f := range []*failure{unanswered, x.tooLate()} {
+			if out := x.failure(f); out.status != http.StatusServiceUnavailable || out.reason != "nobody reads the log" {
 				t.Errorf("%+v", out)
 			}
 		}

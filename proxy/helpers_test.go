@@ -21,7 +21,7 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -148,7 +148,7 @@ func newGateway(t testing.TB, text string) *gateway {
 	}
 	var err error
 	if c.Rollout != nil {
-		o.Rollout, err = rollout.New(t.Context(), c, rollout.Options{})
+		o.Rollout, err = routing.New(t.Context(), c, routing.Options{})
 		must(t, err)
 	}
 	b.Gateway, err = proxy.New(c, o)

@@ -22,7 +22,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -36,7 +36,7 @@ type washing struct {
 	old      *liar
 	fresh    *liar // the new backend
 	gateway  *proxy.Gateway
-	router   *rollout.Router
+	router   *routing.Router
 	operator *operate.Operator
 	store    *store.Store
 	bills    int
@@ -89,9 +89,9 @@ func newWashing(t *testing.T, seed uint64, old, fresh, more string) *washing {
 		proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 1_000_000 }))
 	_, err := w.store.Tick(bg, w.now())
 	must(t, err)
-	w.router, err = rollout.New(bg, c, rollout.Options{Store: w.store, Now: w.now})
+	w.router, err = routing.New(bg, c, routing.Options{Store: w.store, Now: w.now})
 	must(t, err)
-	r := relay.New(c, relay.Options{Store: w.store, Contradicted: w.router.Contradicted, Shows: rollout.ShownByCallback, Now: w.now})
+	r := relay.New(c, relay.Options{Store: w.store, Contradicted: w.router.Contradicted, Shows: routing.ShownByCallback, Now: w.now})
 	w.gateway, err = proxy.New(c, proxy.Options{Rollout: w.router, Relay: r, Store: w.store, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	w.operator = operate.New(operate.Options{

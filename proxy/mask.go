@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"billbridge/translate"
+
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 )
@@ -40,11 +42,12 @@ func mask(text string) string {
 	return hosts.ReplaceAllString(text, "…")
 }
 
-// maskHosts masks the text of a failure and changes no other byte. name is the field of the text in the table; it
-// must never come from a message (R07).
-func maskHosts(answer []byte, name string) []byte {
+// maskHosts masks the text of a failure, if the config says so, and changes no other byte. The field of the text is
+// that of the table; it must never come from a message (R07).
+func (s *state) maskHosts(answer []byte, client translate.Form) []byte {
+	name := s.config.Table.TextName(client)
 	text := gjson.GetBytes(answer, name)
-	if text.Type != gjson.String {
+	if !s.config.Failures.MaskHosts || text.Type != gjson.String {
 		return answer
 	}
 	masked := mask(text.Str)

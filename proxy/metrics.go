@@ -170,12 +170,12 @@ func (m *metrics) observe(f *Finished, target *routeTarget) {
 const other = "other"
 
 // codeLabel returns the code if it is in the catalogue. An upstream chooses its codes, and the labels must be few.
-func (x *exchange) codeLabel() string {
+func (s *state) codeLabel(code string) string {
 	switch {
-	case x.out.code == "":
+	case code == "":
 		return none
-	case x.state.config.Table.InCatalogue(x.out.code):
-		return x.out.code
+	case s.config.Table.InCatalogue(code):
+		return code
 	}
 	return other
 }

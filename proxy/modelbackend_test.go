@@ -19,7 +19,7 @@ import (
 
 	"billbridge/proxy"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
@@ -179,7 +179,7 @@ type backendCall struct {
 type replica struct {
 	gateway   *proxy.Gateway
 	store     *store.Store
-	router    *rollout.Router
+	router    *routing.Router
 	server    *httptest.Server
 	model     *model
 	dead      atomic.Bool
@@ -283,7 +283,7 @@ func (w *model) replicate(t rapid.TB) {
 	now := func() time.Time { return time.Now().Add(ahead) }
 	_, err = r.store.Tick(bg, now())
 	must(t, err)
-	r.router, err = rollout.New(bg, c, rollout.Options{Store: r.store, Now: now})
+	r.router, err = routing.New(bg, c, routing.Options{Store: r.store, Now: now})
 	must(t, err)
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)

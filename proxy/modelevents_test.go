@@ -14,7 +14,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"modernc.org/sqlite"
@@ -151,7 +151,7 @@ func (w *model) send(t *rapid.T, batch ...*modelCall) {
 
 // stage changes the stage of a partner, or the default one.
 func (w *model) stage(t *rapid.T) {
-	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.StagesWith(config.Separate)
+	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), routing.StagesWith(config.Separate)
 	if key != newPartner || w.lost { // the ledger does not have its bills at the old backend
 		stages = stages[:len(stages)-1]
 	}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"sync"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -19,11 +19,11 @@ const maxKnownPartners = 10_000
 // partner by the hash of its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
 	mu   sync.Mutex
-	byID map[partner.ID]rollout.Credentials
+	byID map[partner.ID]routing.Credentials
 }
 
 // of returns the identity of a partner, zero if it is not known.
-func (p *knownPartners) of(id partner.ID) rollout.Credentials {
+func (p *knownPartners) of(id partner.ID) routing.Credentials {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byID[id]
@@ -36,13 +36,13 @@ func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
 		return
 	}
 	identity := billing.IdentityOf(call)
-	p.add(rollout.Credentials{
+	p.add(routing.Credentials{
 		Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant,
 	})
 }
 
 // add keeps an identity. If there are too many, it forgets another one, which comes back with its next call.
-func (p *knownPartners) add(one rollout.Credentials) {
+func (p *knownPartners) add(one routing.Credentials) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, known := p.byID[one.Partner]; !known && len(p.byID) >= maxKnownPartners {
@@ -56,14 +56,14 @@ func (p *knownPartners) add(one rollout.Credentials) {
 
 // ownRead returns a read of a bill by the gateway itself. It fills the empty fields of the identity from the partner's
 // first call: the key stays empty if it is not known.
-func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) {
+func (g *Gateway) ownRead(as *routing.Credentials, bill string) (*state, probe) {
 	first := g.partners.of(as.Partner)
 	as.Key, as.Member = cmp.Or(as.Key, first.Key), cmp.Or(as.Member, first.Member)
 	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
 	s := g.current.Load()
 	return s, probe{
 		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
-		key: g.keyOf(as.Partner), own: true,
+		key: g.admission.Proof(as.Partner), own: true,
 		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
 }
@@ -71,15 +71,15 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 // Knows reports whether the key of a partner is known: it has called since the start.
 func (g *Gateway) Knows(id partner.ID) bool { return g.partners.of(id).Key != "" }
 
-// ReadBill reads a bill at an upstream, not for a call (see rollout.ReadBill). It returns the identity that it
+// ReadBill reads a bill at an upstream, not for a call (see routing.ReadBill). It returns the identity that it
 // used, which is zero if the partner's key is not known.
 func (g *Gateway) ReadBill(
-	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
-) (result rollout.BackendBill, used rollout.Credentials) {
-	result.Upstream, result.Result = upstream, rollout.NotAsked
+	ctx context.Context, upstream string, asker routing.Credentials, bill string,
+) (result routing.BackendBill, used routing.Credentials) {
+	result.Upstream, result.Result = upstream, routing.NotAsked
 	s, p := g.ownRead(&asker, bill)
 	if asker.Key == "" {
-		return result, rollout.Credentials{}
+		return result, routing.Credentials{}
 	}
 	if r := s.config.Rollout; r != nil {
 		var cancel context.CancelFunc
@@ -88,7 +88,7 @@ func (g *Gateway) ReadBill(
 	}
 	p.callback = s.config.Callbacks != nil
 	found, reply := s.readBill(ctx, p, upstream)
-	result.Result, result.Code = rollout.ResultTexts[found], reply.Code
+	result.Result, result.Code = routing.ResultTexts[found], reply.Code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	result.Shows, result.Callback = reply.shows, reply.callback
 	if g.current.Load() == s { // else the comparison would count for another table

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"billbridge/config"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -72,7 +72,7 @@ func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form
 		r.Problem = "the example of a reply: " + err.Error()
 		return
 	}
-	if r.State = call.ReplyMeaning(billing.State); probeResults[billing.SaysOf(call, 200)] != rollout.Present || r.State == "" {
+	if r.State = call.ReplyMeaning(billing.State); probeResults[billing.SaysOf(call, 200)] != routing.Present || r.State == "" {
 		r.Problem = "the example of a reply does not show the bill"
 		return
 	}

@@ -25,7 +25,8 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 				}, "")
 				script := "refused v2,legacy resend,read,destroy,cancel" // stage old sends a create without a probe
 				if final {
-					script = "200:CODE v2,legacy create,resend,read,destroy,cancel | STAGE says no"
+					script = "200:CODE v2,legacy create,resend,read,destroy,cancel | STAGE says no" + // neither backend has got the call
+						"\nmetric billbridge_requests_total{client=\"v2\",code=\"CODE\",operation=\"bill.read\",status=\"200\",upstream=\"none\"} 1"
 				}
 				play(m, script, "CODE", code, "STAGE", stage)
 				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {

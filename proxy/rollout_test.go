@@ -13,9 +13,9 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/ledger"
+	stages "billbridge/proxy/moves"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -48,7 +48,7 @@ func newRolloutWith(t *testing.T, stage string, front front, more string) *rollo
 }
 
 // forced is a parameter of changes that are made whatever speaks against them.
-var forced = "force=" + rollout.JoinKinds(rollout.ReasonKinds)
+var forced = "force=" + stages.JoinKinds(stages.ReasonKinds)
 
 // patient is for a busy machine: with it no call is refused.
 var patient = sentWithin(20 * time.Second)

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -213,7 +213,7 @@ success v2 create billId=ATTHENEWBACKEND00001`)
 // Sub-business operations go to one upstream in every stage, also if both upstreams have them.
 func TestSubBusinessCallsKeepTheirUpstream(t *testing.T) {
 	t.Parallel()
-	for _, stage := range rollout.Stages {
+	for _, stage := range routing.Stages {
 		m := newRolloutBetween(t, "v2", "v2", string(stage))
 		m.post("/read/mapping", `{"apiKey":"`+demoKey+`"}`).check(t, "v2", success)
 		m.checkCalls(1, 0)
@@ -226,7 +226,7 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	m.expect(v2("create"), success)
 	m.stopAndWait()
-	if kept, err := m.store.CountsIn(t.Context(), "", store.AllPartners.Of(partner.Of(demoKey))); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
+	if kept, err := m.store.Counts(t.Context(), store.CountsFilter{Of: []partner.ID{partner.Of(demoKey)}}); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

@@ -9,257 +9,220 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
-// record records what became of the call, in the ledger and for the callbacks.
+// record records what became of the call, in the ledger and for the callbacks: it removes the callback address of a
+// call that certainly had no effect, records that the key of a successful one is valid, and remembers the key, with
+// which the bills of the partner are read.
 func (x *exchange) record() {
 	if x.to.route.Upstream != "" {
-		defer x.complete() // also after a panic of keepRows
+		defer x.complete() // also after a panic
 	}
-	x.keepRows()
+	callbacks := x.gateway.relay
+	if callbacks == nil {
+		return
+	}
+	switch address := cmp.Or(x.out.address, x.to.route.Address); x.sent.effect() {
+	case ledger.Succeeded:
+		if id := x.asked.who; id != "" {
+			callbacks.Prove(id)
+			x.gateway.partners.remember(id, x.out.call)
+		}
+	case ledger.NotSent, ledger.Refused:
+		if address == "" {
+			return
+		}
+		ctx, cancel := storeContext(x.r)
+		defer cancel()
+		err := callbacks.Unbind(ctx, address)
+		x.gateway.storeError(x.id, "the callback address of a call without an effect cannot be removed", err)
+	}
 }
 
-// decide chooses the target by the rollout, if it decides on the operation. If a backend has answered the call
-// already, as a probe, decide returns the answer.
-func (x *exchange) decide() (probed outcome, err error) {
-	if x.route.targets == nil {
-		return probed, nil
-	}
-	identity, err := x.readForRollout()
-	if err != nil {
-		return probed, err
-	}
-	if call := x.in.call; call.Writes && call.Partner != "" {
-		if err := x.mayHoldRows(call.Partner); err != nil {
-			return probed, err
-		}
-	}
-	if x.in.call.Creates {
-		if asked, _, ok := x.binding(x.in.readCall); ok {
-			// Of a wrong address Bind says why.
-			x.in.call.Address, _ = x.gateway.relay.Row(asked)
-		}
+// decide returns the target that the rollout chooses. Its route is Answered if a backend has answered the call already,
+// as a probe.
+func (x *exchange) decide() (to routed, failed *failure) {
+	o, read := x.route.operation, x.asked.call
+	identity := billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
+	to.call = routing.Call{
+		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
+		Partner: x.asked.who, Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill,
+		LoggedBill: loggedBill(read),
+		Until:      relay.Until(read.Value(billing.Expiry)),
+		Amount:     read.ComparableValue(billing.Amount),
+		Arrived:    x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	ctx := x.r.Context()
-	if x.in.call.Writes {
+	if to.call.Writes {
+		if to.call.Partner != "" {
+			if failed = x.mayHoldRows(); failed != nil {
+				return to, failed
+			}
+		}
 		// A create that is recorded but not completed would bind its bill to the backend for good.
 		ctx = context.WithoutCancel(ctx)
+	}
+	if to.call.Creates {
+		if asked, _, ok := x.binding(read); ok {
+			// Of a wrong address Bind says why.
+			to.call.Address, _ = x.gateway.relay.Row(asked)
+		}
 	}
 	wait := x.state.config.Rollout.ProbeTimeout
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
-	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(identity)
-	probe := func(ctx context.Context, name string) (rollout.ProbeResult, rollout.Answer) {
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		if sendCtx != nil { // after its end a result has no use
-			defer context.AfterFunc(sendCtx, cancel)()
-		}
-		result, reply := s.readBill(ctx, p, name)
-		return result, reply.Answer
+	s, sendCtx, p := x.state, x.in.sendCtx, probe{
+		id: x.id, client: x.client, identity: identity, key: x.gateway.admission.Proof(x.asked.who),
 	}
-	route, err := x.gateway.rollout.Route(ctx, x.in.call, probe)
-	switch {
-	case err != nil:
-		return probed, cmp.Or(x.tooLate(), err)
-	case route.Answered:
-		answer := route.Answer
-		if x.state.config.Failures.MaskHosts { // not in the probe: most replies are not passed on
-			answer.Body = maskHosts(answer.Body, x.state.config.Table.TextName(x.client))
-		}
-		return outcome{status: answer.Status, body: answer.Body, code: answer.Code}, nil
+	route, err := x.gateway.rollout.Route(ctx, to.call,
+		func(ctx context.Context, name string) (routing.ProbeResult, routing.Answer) {
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			if sendCtx != nil { // after its end a result has no use
+				defer context.AfterFunc(sendCtx, cancel)()
+			}
+			result, reply := s.readBill(ctx, p, name)
+			return result, reply.Answer
+		})
+	if err != nil {
+		return to, cmp.Or(x.tooLate(), x.unowned(err))
 	}
-	x.to, x.sent.address = routed{x.route.targets[route.Upstream], route}, route.Address
-	if x.to.target == nil { // a reload has changed the backends of the rollout since newExchange
-		return probed, notOwned.with("not_sent")
+	if route.Answered { // the call has no target
+		to.route = routing.Route{Answered: true, Answer: route.Answer}
+		return to, nil
 	}
-	return probed, nil
+	if to.target, to.route = x.route.targets[route.Upstream], route; to.target == nil {
+		return to, reloaded.with() // the backends of the rollout are others since newExchange
+	}
+	return to, nil
 }
 
-// readForRollout reads from the request what the rollout needs.
-func (x *exchange) readForRollout() (identity billing.Identity, err error) {
-	read := x.route.readTranslation.Start()
-	x.in.readCall = read
-	if err := read.Read(x.in.body.Bytes()); err != nil {
-		return identity, err
-	}
-	if err := x.takeLists(read); err != nil {
-		return identity, err
-	}
-	identity = billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
-	o := x.route.operation
-	x.in.call = rollout.Call{
-		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
-		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
-		Until:   relay.Until(read.Value(billing.Expiry)),
-		Amount:  read.ComparableValue(billing.Amount),
-		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
-	}
-	x.in.call.Partner = x.partner()
-	return identity, x.enterPartner(x.in.call.Partner)
-}
-
-// withhold returns why the caller must not get the upstream's reply, or nil. A partner could take "no such bill" of
+// withheld returns why the caller must not get the upstream's reply, or nil. A partner could take "no such bill" of
 // one backend for true, and bill again, while the other backend has the bill.
-func (x *exchange) withhold(says billing.Says) error {
-	route := x.to.route
-	switch {
-	case says == billing.Done:
-		return nil
+func (x *exchange) withheld() *failure {
+	var err error
+	switch route := &x.to.route; {
+	case x.sent.says == billing.Done:
 	case route.OnlyIfFound:
-		return &rollout.Refused{
+		err = &routing.Refused{
 			Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it",
 		}
-	case route.Deniable && x.call.Means(translate.NotFound):
+	case route.Deniable && x.out.call.Means(translate.NotFound):
 		// The code alone counts here: the caller may take it for an answer whatever the status is.
-		ctx, cancel := x.storeContext()
+		ctx, cancel := storeContext(x.r)
 		defer cancel()
-		return x.gateway.rollout.Deny(ctx, x.in.call)
+		err = x.gateway.rollout.Deny(ctx, x.to.call)
 	}
-	return nil
-}
-
-// unowned returns the refusal of a call that the rollout has refused.
-func (x *exchange) unowned(refused *rollout.Refused) *refusal {
-	if refused.Cause != nil && x.r.Context().Err() == nil {
-		x.storeError("the ledger is unreachable", refused.Cause)
+	if err == nil {
+		return nil
 	}
-	f := notOwned.because(notOwned.reason + ": " + refused.Error())
-	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
-		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")
-	}
-	r := f.with("uncertain")
-	switch {
-	case refused.Permanent:
-		r = f.with("unchangeable")
-	case refused.Reason == "making":
-		r = f.with("being_created")
-	case refused.Reason == "denied":
-		r = f.with("denied")
-	case refused.Reason == "store":
-		r = f.with("later")
-		r.after = "1"
-	}
-	if !x.sent.called {
-		r.text = append(r.text, tell("nothing_sent")...)
-	}
-	return r
+	return x.unowned(err)
 }
 
 // storeContext returns the context of a write to the store, which does not end when the caller goes away.
-func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+func storeContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), config.StoreTimeout)
 }
 
-// complete records in the ledger how a call ended.
+// complete records in the ledger, and in the evidence, how a call ended.
 func (x *exchange) complete() {
-	call, route, shown, effect := x.in.call, x.to.route, x.sent.shown, x.effect()
+	call, sent, effect, rolls := x.to.call, &x.sent, x.sent.effect(), x.gateway.rollout
 	if s := x.gateway.store; s != nil && call.Partner != "" { // its key may have become a further one meanwhile
 		call.Partner = s.Identity(call.Partner)
 	}
-	ctx, cancel := x.storeContext()
+	ctx, cancel := storeContext(x.r)
 	defer cancel()
 	succeeded := effect == ledger.Succeeded
-	rolls := x.gateway.rollout
-	err := rolls.Ended(ctx, route, rollout.Ending{
-		Outcome: effect, Shown: shown,
+	err := rolls.Ended(ctx, x.to.route, routing.Ending{
+		Outcome: effect, Shown: sent.shown,
 		// A create is also of unknown outcome if the reply does not prove that nothing was created.
-		Unknown: call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == ledger.Unknown),
-		Proof: shown != nil && shown.Result == rollout.Present ||
-			succeeded && !call.Creates && (call.Writes || x.sent.state),
+		Unknown: call.Writes && sent.called && (sent.unknown() || call.Creates && effect == ledger.Unknown),
+		Proof: sent.shown != nil && sent.shown.Result == routing.Present ||
+			succeeded && !call.Creates && (call.Writes || sent.state),
 	})
-	x.storeError("the ledger cannot record how a call ended: a bill may count as possibly created, "+
+	x.gateway.storeError(x.id, "the ledger cannot record how a call ended: a bill may count as possibly created, "+
 		"and billbridge bills list may lack an unknown outcome", err)
+	end := evidence.End{Succeeded: succeeded}
 	if succeeded {
-		x.gateway.partners.remember(call.Partner, x.call)
+		x.gateway.partners.remember(call.Partner, x.out.call)
 		err := rolls.RecordSeen(ctx, call.Partner)
-		x.storeError("the store cannot record that a partner was seen: its settling period becomes longer", err)
+		x.gateway.storeError(x.id,
+			"the store cannot record that a partner was seen: its settling period becomes longer", err)
+		for _, field := range x.out.call.Report.Mismatched {
+			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
+		}
+		end.Mismatched = append(end.Mismatched, sent.lacks...)
 	}
-	x.countCall(succeeded)
+	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to
+	// pass on the reply, or if the caller had gone.
+	answered := x.answer.passedOn || sent.failed != nil && sent.failed.Kind != upstream.GivenUp
+	if sent.called && answered && x.answer.status != statusGone {
+		end.Code = x.state.codeLabel(x.answer.code)
+	}
+	read := x.asked.call
+	if sent.called && read == x.out.call { // it has read the reply since
+		read = nil
+	}
+	backends := x.state.config.Rollout.Backends()
+	refusalAt := func(i int) string { return refusalBy(x.route.targets[backends[i]].translation, read) }
+	for i, name := range backends {
+		here := name == x.to.route.Upstream
+		if !here && succeeded || here && !sent.called && refusalAt(1-i) == "" {
+			end.Unsupported[i] = refusalAt(i)
+		}
+	}
+	rolls.Count(call, x.to.route, end)
 }
 
-// shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it. The ledger
-// does so after the answer, when another call may use the buffer of the reply.
-func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
-	var shown rollout.ReadResult
-	operation := x.route.operation
+// shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it: it does so after
+// the answer, when another call may use the buffer of the reply. lacks are the values that the reply should have.
+func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *routing.ReadResult, lacks []string) {
+	var shown routing.ReadResult
+	operation, call, read := x.route.operation, x.out.call, x.route.operation == x.state.readOperation
+	table := operation.Table()
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := says == billing.Done; {
-	case succeeded && operation.HasRole(translate.Reply, billing.Link) && x.call.ReplyValue(billing.Link) == "":
-		x.sent.lacks = []string{operation.PathOf(translate.Reply, billing.Link, operation.Table().Forms()[0])}
-		return nil
-	case succeeded && operation == x.state.readOperation && x.sent.state:
-		shown = rollout.ReadResult{
-			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
-			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
-			Amount: x.call.ReplyValue(billing.Amount),
+	case succeeded && operation.HasRole(translate.Reply, billing.Link) && call.ReplyValue(billing.Link) == "":
+		return nil, []string{operation.PathOf(translate.Reply, billing.Link, table.Forms()[0])}
+	case succeeded && read && hasState:
+		means := call.ReplyMeaning(billing.State)
+		shown = routing.ReadResult{
+			Result: routing.Present, State: call.ReplyValue(billing.State), Ended: billing.Final(table, means),
+			Amount: call.ReplyValue(billing.Amount),
 		}
 		if x.to.route.Relevant(shown) {
-			if shown.Shows = x.state.shows(x.call, x.call.ReplyMeaning(billing.State)); shown.Shows.Paid {
-				x.sent.lacks = shown.Shows.Lacks
+			if shown.Shows = x.state.shows(call, means); shown.Shows.Paid {
+				lacks = shown.Shows.Lacks
 			}
 		}
 	case succeeded && set != "":
-		final := billing.Final(operation.Table(), setMeans)
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final, Said: true}
-		shown.Shows = x.state.shows(x.call, setMeans)
-	case operation == x.state.readOperation && says == billing.NotFound:
-		shown = rollout.ReadResult{Result: rollout.Absent}
+		final := billing.Final(table, setMeans)
+		shown = routing.ReadResult{Result: routing.Present, State: set, Ended: final, Said: true}
+		shown.Shows = x.state.shows(call, setMeans)
+	case read && says == billing.NotFound:
+		shown = routing.ReadResult{Result: routing.Absent}
 	default:
-		return nil
+		return nil, nil
 	}
 	if !x.to.route.Relevant(shown) {
-		return nil
+		return nil, lacks
 	}
 	shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
-	return &shown
+	return &shown, lacks
 }
 
-// countCall adds the call to the evidence of the rollout.
-func (x *exchange) countCall(succeeded bool) {
-	call, route := x.in.call, x.to.route
-	end := evidence.End{Succeeded: succeeded}
-	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to
-	// pass on the reply, or if the caller had gone.
-	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.Kind != upstream.GivenUp
-	if x.sent.called && answered && x.out.status != statusGone {
-		end.Code = x.codeLabel()
-	}
-	if succeeded {
-		for _, field := range x.call.Report.Mismatched {
-			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
-		}
-		end.Mismatched = append(end.Mismatched, x.sent.lacks...)
-	}
-	backends := x.state.config.Rollout.Backends()
-	for i, name := range backends {
-		switch {
-		case name != route.Upstream && succeeded:
-			end.Unsupported[i] = x.refusalAt(name)
-		case name == route.Upstream && !x.sent.called && x.refusalAt(backends[1-i]) == "":
-			end.Unsupported[i] = x.refusalAt(name)
-		}
-	}
-	x.gateway.rollout.Count(call, route, end)
-}
-
-// refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It
-// returns "" if it can be translated.
-func (x *exchange) refusalAt(name string) string {
-	translation := x.route.targets[name].translation
-	read := x.in.readCall
-	if read == nil { // startCall has made it x.call
-		read = x.call
-	}
-	if translation.SameForm() || read == nil || x.sent.called && read == x.call { // which has read the reply since
+// refusalBy returns why a translation refuses the request that a call has read: the code and the field. It returns ""
+// if it does not, or if there is no such call any more.
+func refusalBy(translation *translate.Translation, read *translate.Call) string {
+	if translation.SameForm() || read == nil {
 		return ""
 	}
 	_, err := read.Translate(nil)
@@ -274,11 +237,11 @@ func (x *exchange) refusalAt(name string) string {
 }
 
 // effect returns what became of the call at the upstream, for the ledger.
-func (x *exchange) effect() ledger.Outcome {
-	if x.sent.unknown() {
+func (s *forwarded) effect() ledger.Outcome {
+	if s.unknown() {
 		return ledger.Unknown
 	}
-	switch x.sent.says {
+	switch s.says {
 	case billing.NoReply: // the call failed before a byte of it left
 		return ledger.NotSent
 	case billing.Done:

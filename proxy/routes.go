@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
@@ -45,14 +47,15 @@ type route struct {
 	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the
 	// operation.
 	targets map[string]*routeTarget
-	// readTranslation reads a request before its target is known. It is the translation of one of the targets, if
-	// possible one that changes the form.
+	// readTranslation reads a request. It is the translation of one of the targets, if possible one that changes the
+	// form.
 	readTranslation *translate.Translation
 }
 
 // A routeTarget is an upstream for the calls of a route, with the translation to its form.
 type routeTarget struct {
 	upstream    *upstream.Upstream
+	do          func(context.Context, *upstream.Request) (httpconn.Reply, *upstream.Failure) // upstream.Do
 	translation *translate.Translation
 	head        []byte // see upstream.Upstream.Head
 	metrics     *targetMetrics
@@ -78,13 +81,13 @@ func newState(
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		if old != nil && old.upstreams[u.Name] != nil {
-			if sameUpstream(old.upstreams[u.Name].Config(), u) {
+			if sameUpstream(old.upstreams[u.Name].Config, u) {
 				s.upstreams[u.Name] = old.upstreams[u.Name]
 				continue
 			}
 			old.upstreams[u.Name].Retire() // before the next one sets the series
 		}
-		s.upstreams[u.Name] = upstream.New(u, userAgent, m.upstreams, log)
+		s.upstreams[u.Name] = upstream.New(u, userAgent, m.upstreams, log, nil)
 	}
 	for _, r := range Routes(c) {
 		name, o, match := string(r.Client)+" "+r.Operation, c.Table.Operation(r.Operation), s.router.Path
@@ -109,6 +112,7 @@ func newState(
 		}
 		if r.Upstream != nil {
 			added.target = s.newTarget(o, r.Client, r.Upstream, m)
+			added.readTranslation = added.target.translation
 		}
 		for _, u := range r.Backends {
 			added.addTarget(s.newTarget(o, r.Client, u, m))
@@ -129,7 +133,7 @@ func (r *route) addTarget(target *routeTarget) {
 	if !target.translation.SameForm() {
 		r.readTranslation = target.translation
 	}
-	r.targets[target.upstream.Config().Name] = target
+	r.targets[target.upstream.Config.Name] = target
 }
 
 // addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If
@@ -155,6 +159,7 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	to := s.upstreams[u.Name]
 	t := &routeTarget{
 		upstream:    to,
+		do:          to.Do,
 		translation: o.Translation(client, u.Form),
 		head:        to.Head(o.Path(u.Form)),
 		metrics:     m.target(o.Name, string(client), u.Name),

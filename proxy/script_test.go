@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
 )
 

@@ -117,12 +117,6 @@ func cut(value any, n int) string {
 	return text
 }
 
-// failureBody returns the body of a failure, in the form of the caller. code is one of the catalogue.
-func (x *exchange) failureBody(code string, text message) []byte {
-	c := x.state.config
-	return c.Table.AppendFailure(nil, x.client, code, text.in(c.Failures.Language, c.Table))
-}
-
 // NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.
 func (g *Gateway) NeedsTLS() string {
 	c := g.current.Load().config

@@ -135,7 +135,7 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 func (c *Call) Read(src []byte) error {
 	refusal := c.parse(src)
 	if refusal == nil {
-		refusal = c.enforceBounds()
+		refusal = c.checkFields(c.translation.request, c.request, false)
 	}
 	if refusal != nil {
 		return refusal
@@ -173,22 +173,17 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	return isObject, c.rejected
 }
 
-// enforceBounds checks the bounds of every field that the client's form has, if the table says bounds: enforce.
-func (c *Call) enforceBounds() *Refusal {
-	p := c.translation.request
-	if p.table.bounds != "enforce" {
+// checkFields checks the bounds of the fields of a request, if the table says bounds: enforce or another form gets it. If
+// lose is true, it checks which fields of a message are lost, too.
+func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
+	strict, enforced := p.message == Request, p.table.bounds == "enforce"
+	if !enforced && !lose {
 		return nil
 	}
-	return c.checkFields(p, c.request, false)
-}
-
-// checkFields checks the bounds of the fields of a request. If lose is true, it checks which fields of a message are
-// lost, too.
-func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
 	for slot, f := range p.fields {
 		v := slots[slot]
-		if p.message == Request {
-			refused = f.checkBounds(v, p.table.bounds == "enforce")
+		if strict {
+			refused = f.checkBounds(v, enforced)
 		}
 		if refused == nil && lose && f.class == Lossy && v.kind != absent {
 			refused = c.lose(p, f, v)
@@ -200,9 +195,10 @@ func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal)
 		if f.each == nil {
 			continue
 		}
-		refused = c.eachItem(f, v, func(item []value) *Refusal { return c.checkFields(f.each, item, lose) })
-		if refused != nil {
-			return refused
+		for item := range c.each(f, v) {
+			if refused = c.checkFields(f.each, item, lose); refused != nil {
+				return refused
+			}
 		}
 	}
 	return nil
@@ -235,11 +231,9 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	switch {
 	case refusal != nil:
 	case c.translation.SameForm():
-		dst, refusal = c.body, c.enforceBounds()
+		dst, refusal = c.body, c.checkFields(p, c.request, false)
 	default:
-		if refusal = c.checkFields(p, c.request, true); refusal == nil {
-			dst, refusal = c.emitAll(p, dst, c.request)
-		}
+		dst, refusal = c.write(p, dst, c.request)
 	}
 	if refusal != nil {
 		return nil, refusal

@@ -44,7 +44,7 @@ func (c *Callback) compile() {
 	// of one form, stay.
 	shared := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.onlyForm() >= 0 })
 	for from := range o.table.forms {
-		plans, other := []*plan(nil), o.table.message(callbackMessage, shared, otherOf(from), from, "pass")
+		plans, other := []*plan(nil), o.message(callbackMessage, shared, otherOf(from), from, "pass")
 		for to := range o.table.forms {
 			plans = append(plans, o.plan(callbackMessage, from, to))
 		}
@@ -55,11 +55,11 @@ func (c *Callback) compile() {
 
 // intakePlan returns the plan that knows the names of rows in all forms. Values are treated like those of a reply.
 func (t *Table) intakePlan(rows []*row) *plan {
-	p := &plan{table: t, message: Request, root: newNode("", "", Request), names: map[string]bool{}}
+	p := &plan{table: t, message: Request, root: newNode("", "", true), names: map[string]bool{}}
 	for _, r := range rows {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
-			p.addField(p.root, path, entry{slot: len(p.fields)})
+			p.root.addField(path, entry{slot: len(p.fields)})
 			f := &mapping{row: &row{Role: noRole, malformed: t.invalid}, source: path}
 			if r.items != nil {
 				f.each = t.intakePlan(r.items)
@@ -75,7 +75,7 @@ func (t *Table) intakePlan(rows []*row) *plan {
 // plan returns the plan from one form of the table to another.
 func (c *Callback) plan(from, to Form) *plan {
 	t := c.operation.table
-	return c.plans[t.formIndex(from)][t.formIndex(to)]
+	return c.plans[max(0, t.formIndex(from))][max(0, t.formIndex(to))]
 }
 
 // Name returns the callback's name in the table.
@@ -149,8 +149,7 @@ func (c *Callback) translate(dst, src []byte, from, to Form, x *trace) ([]byte, 
 		n.Recognised, n.plan = Unrecognised, inForm
 		return src, n, nil
 	}
-	_ = call.checkFields(n.plan, call.reply, true)
-	dst, _ = call.emitAll(n.plan, dst, call.reply)
+	dst, _ = call.write(n.plan, dst, call.reply)
 	n.Report = call.Report
 	return dst, n, nil
 }

@@ -31,14 +31,8 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		"operations: {bill.create: {request: {bill.message: {values: [{v2: a, legacy: '11월 수강료 납부 안내드립니다.'}]}}}}",
 	} {
 		table := overlaid(t, overlay)
-		for _, o := range table.Operations() {
-			for _, client := range table.Forms() {
-				for _, upstream := range table.Forms() {
-					if translation := o.Translation(client, upstream); translation != nil {
-						checkCanaries(t, translation, o.Fields(), client, upstream, reasons)
-					}
-				}
-			}
+		for c, forms := range translations(table) {
+			checkCanaries(t, c, c.Operation().Fields(), forms[0], forms[1], reasons)
 		}
 		callback := table.Callback()
 		for _, from := range table.Forms() {
@@ -107,16 +101,14 @@ func checkCanaries(t *testing.T, translation *translate.Translation, fields []tr
 		}
 		docs["body"], docs["reply body"] = canary, canary
 		for field, doc := range docs {
-			call := translation.Start()
+			call, err := translation.Start(), error(nil)
 			if strings.HasPrefix(field, "reply ") {
 				_, _ = call.Request(nil, []byte(request)) // not every request has what the operation needs
-				_, err := call.Reply(nil, 200, []byte(doc))
-				checkTexts(t, doc, err, call.Report, reasons)
+				_, err = call.Reply(nil, 200, []byte(doc))
 			} else {
-				_, err := call.Request(nil, []byte(doc))
-				checkTexts(t, doc, err, call.Report, reasons)
+				_, err = call.Request(nil, []byte(doc))
 			}
-			call.Release()
+			checkTexts(t, doc, err, call.Report, reasons)
 		}
 	}
 }
@@ -167,13 +159,11 @@ func TestNamesInErrorsAreEscapedAndCut(t *testing.T) {
 		for kind, doc := range map[string]string{
 			"duplicate": `{"` + name + `":1,"` + name + `":2}`, "unknown": `{"apiKey":"k","` + name + `":1}`, "not JSON": `{"` + name + `":x}`,
 		} {
-			call := table.Operation("bill.resend").Translation("v2", "legacy").Start()
-			_, err := call.Request(nil, []byte(doc))
+			_, err := table.Operation("bill.resend").Translation("v2", "legacy").Start().Request(nil, []byte(doc))
 			var refusal *translate.Refusal
 			if !errors.As(err, &refusal) || refusal.Field != want {
 				t.Errorf("%s %.80q: got %+v, want the field %s", kind, name, refusal, want)
 			}
-			call.Release()
 		}
 	}
 }

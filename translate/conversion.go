@@ -6,6 +6,33 @@ import (
 	"strings"
 )
 
+// A conversion is how the two forms write the same value. The set is closed: each is written here beside its inverse,
+// which is the same one in the other direction.
+type conversion uint8
+
+const (
+	untouched  conversion = iota // text stays, and the reply of a backend that writes a number becomes text
+	rearranged                   // the digits of a text stand elsewhere
+	decimal                      // a number with a fraction, of which the point may move
+	digits                       // a whole number, as a number or as text
+	itemByItem                   // a list
+)
+
+// conversionOf returns the conversion of a row if the point moves by so many places.
+func (r *row) conversionOf(places int) conversion {
+	switch {
+	case r.items != nil:
+		return itemByItem
+	case r.pattern[0] != "":
+		return rearranged
+	case r.as == "decimal" || places != 0:
+		return decimal
+	case r.digits:
+		return digits
+	}
+	return untouched
+}
+
 // write appends a value as the form of the output writes it: it moves digits, and copies them. What cannot come back as
 // it was does not fit; then nothing is appended.
 func (f *mapping) write(dst []byte, v value, lenient bool) (out []byte, fits bool) {
@@ -13,16 +40,12 @@ func (f *mapping) write(dst []byte, v value, lenient bool) (out []byte, fits boo
 	if v.kind == text { // digits are taken from numbers and from text
 		content = content[1 : len(content)-1]
 	}
-	switch from, width := f.width[f.from], f.width[f.to]; {
-	case f.pattern[0] != "":
+	switch from, width := f.width[f.from], f.width[f.to]; f.conversion {
+	case rearranged:
 		return f.rearrange(dst, v)
-	case f.as == "" && (v.kind == text || !lenient): // the upstream checks the type of a field of a request
-		return append(dst, v.raw...), true
-	case f.as == "":
-		fits, to = v.kind == number, text
-	case f.as == "decimal" || f.places != 0:
+	case decimal:
 		content, fits = f.move(content)
-	default:
+	case digits:
 		if from > 0 && v.kind == text && len(content) == from && allDigits(content) {
 			content = trimZeros(content)
 		}
@@ -30,6 +53,11 @@ func (f *mapping) write(dst []byte, v value, lenient bool) (out []byte, fits boo
 		for to == text && len(content) < width {
 			content = "0" + content
 		}
+	default:
+		if v.kind == text || !lenient { // the upstream checks the type of a field of a request
+			return append(dst, v.raw...), true
+		}
+		fits, to = v.kind == number, text
 	}
 	switch {
 	case !fits:
@@ -103,20 +131,20 @@ func (f *mapping) rearrange(dst []byte, v value) (out []byte, fits bool) {
 
 // wrong says what is wrong with a value that does not fit.
 func (p *plan) wrong(f *mapping, v value) Detail {
-	_, fits := f.write(nil, v, true)
-	switch paired := fits || v.kind == null && f.hasPairs() || f.onlyPairs && v.kind != composite; {
-	case f.items != nil:
+	_, written := f.write(nil, v, true)
+	switch paired := written || v.kind == null && f.hasPairs() || f.onlyPairs && v.kind != composite; {
+	case f.conversion == itemByItem:
 		return why(wantList, v.typeName())
 	case paired: // it would come back as another value
-	case f.pattern[0] != "" && v.kind == text:
+	case f.conversion == rearranged && v.kind == text:
 		return why(wantText, f.pattern[f.from], "other text")
-	case f.pattern[0] != "":
+	case f.conversion == rearranged:
 		return why(wantText, f.pattern[f.from], v.typeName())
-	case f.as == "decimal" || f.places != 0:
+	case f.conversion == decimal:
 		return why(wantNumber, v.notDigits())
-	case f.digits && isDigits(v.text()):
+	case f.conversion == digits && isDigits(v.text()):
 		return why(wantDigits, "more digits than the other form has")
-	case f.digits:
+	case f.conversion == digits:
 		return why(wantDigits, v.notDigits())
 	case p.message != Request:
 		return Detail{wrongText, []any{v.typeName()}}
@@ -145,28 +173,25 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
 	}
+	begin, found := len(dst), false
 	if f.hasPairs() && v.kind != composite {
-		paired, ok := f.Values.find(f.from, f.to, v.pairText())
-		switch {
-		case ok && (v.kind == null || paired.json != f.Absent[f.to].json):
-			return append(dst, paired.json...), true // also if the other form has what null is for an absent field
-		case ok:
-			return append(dst, v.raw...), false
+		var paired constant
+		if paired, found = f.Values.find(f.from, f.to, v.pairText()); found {
+			dst, fits = append(dst, paired.json...), v.kind == null || paired.json != f.Absent[f.to].json
 		}
 	}
-	begin := len(dst)
 	switch {
+	case found:
 	case v.kind == null:
-		return append(dst, v.raw...), !f.otherNull && !(f.nulls && lenient)
+		dst, fits = append(dst, v.raw...), !f.nulls || !lenient
 	case f.onlyPairs && v.kind != composite: // a conversion could produce the pair of another value
 	case !f.isEmpty(v):
 		dst, fits = f.write(dst, v, lenient)
-	case f.digitsTo == number:
-		dst, fits = append(dst, f.Empty.text...), true
 	default:
-		dst, fits = append(dst, `""`...), true
+		dst, fits = append(dst, f.empty...), true
 	}
-	if !fits || f.taken != nil && slices.Contains(f.taken, string(dst[begin:])) {
+	// The pair of null is written also if the other form has it for an absent field.
+	if !fits || !found && slices.Contains(f.taken, string(dst[begin:])) {
 		return append(dst[:begin], v.raw...), false
 	}
 	return dst, true

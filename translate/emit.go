@@ -1,5 +1,14 @@
 package translate
 
+// write translates a message that was read into the slots. Requests are strict: the first field that cannot be carried
+// refuses them. Replies and callbacks are lenient, and never refused.
+func (c *Call) write(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
+	if refused := c.checkFields(p, slots, true); refused != nil {
+		return nil, refused
+	}
+	return c.emitAll(p, dst, slots)
+}
+
 // emitAll appends the output of a plan as an object.
 func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
 	dst, refused := c.emit(p, p.out, append(dst, '{'), slots)
@@ -14,16 +23,18 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		dst = append(comma(dst), e.key...)
 		at := len(dst)
 		if e.node == nil {
-			f, v := p.fields[e.slot], slots[e.slot]
+			f, v := p.written[e.slot], slots[e.slot]
 			if f.plain && v.kind == text && c.trace == nil { // mostly
 				dst = append(dst, v.raw...)
 				continue
 			}
-			dst, refused = c.emitField(p, f, dst, v, slots)
+			dst, refused = c.emitField(p, n, e, dst, slots)
 		} else if dst, refused = c.emit(p, e.node, append(dst, '{'), slots); len(dst) > at+1 {
 			dst = append(dst, '}')
 		} else {
-			dst = dst[:at] // the object is empty
+			if dst = append(dst[:at], e.empty...); e.empty == "null" {
+				c.trace.wrote(c, p, n, e, value{}, e.empty)
+			}
 		}
 		switch {
 		case refused != nil:
@@ -35,7 +46,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 	if n.slot >= 0 && slots[n.slot].ref > 0 {
 		for _, one := range c.passed[slots[n.slot].ref-1] {
 			dst = append(append(append(comma(dst), one.key...), ':'), one.value...)
-			c.trace.wrote(c, p, nil, joinPath(n.path, one.name), value{raw: one.value, kind: asIs}, one.value)
+			c.trace.wrote(c, p, n, &entry{key: keyOf(one.name), node: n}, value{raw: one.value, kind: asIs}, one.value)
 		}
 	}
 	return dst, nil
@@ -43,20 +54,23 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 
 // emitField appends the value of a field: that of the input, or else what the table has for it. It appends nothing if
 // the output does not get the field.
-func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value) (out []byte, refused *Refusal) {
-	begin, lenient := len(dst), p.message != Request
+func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) (out []byte, refused *Refusal) {
+	f, v, begin, lenient := p.written[e.slot], slots[e.slot], len(dst), p.message != Request
 	if v.kind == absent {
 		switch {
-		case f.class == Defaulted:
-			c.report(OutcomeDefaulted, f.target, v, Detail{})
-			dst = append(dst, f.always.json...)
+		case f.target == itself: // the items that follow must keep their places
+			if refused = c.misfit(p, f, v, why(IsMissing)); refused == nil {
+				dst = append(dst, "null"...)
+			}
 		case f.filled.kind != absent:
-			dst = append(dst, f.filled.json...)
+			if dst = append(dst, f.filled.json...); f.class == Defaulted {
+				c.report(OutcomeDefaulted, f.target, v, Detail{})
+			}
 		case f.class == Echoed && c.request[f.of].kind != absent:
 			v = c.request[f.of]
 			c.report(OutcomeEchoed, f.target, v, Detail{})
 		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
-			c.report(OutcomePassed, f.report, v, why(IsMissing))
+			refused = c.misfit(p, f, v, why(IsMissing))
 		}
 	}
 	switch {
@@ -73,7 +87,7 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 		switch {
 		case fits: // mostly
 		case f.Otherwise == "" || f.digitsTo != number || !v.isWord():
-			refused = c.misfit(p, f, v)
+			refused = c.misfit(p, f, v, p.wrong(f, v))
 		case f.Otherwise == "drop":
 			dst = append(dst[:begin], "null"...)
 			c.report(OutcomeDropped, f.report, v, Detail{})
@@ -82,14 +96,13 @@ func (c *Call) emitField(p *plan, f *mapping, dst []byte, v value, slots []value
 		}
 	}
 	if c.trace != nil && len(dst) > begin {
-		c.trace.wrote(c, p, f, f.target, v, string(dst[begin:]))
+		c.trace.wrote(c, p, n, e, v, string(dst[begin:]))
 	}
 	return dst, refused
 }
 
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
-func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
-	reason := p.wrong(f, v)
+func (c *Call) misfit(p *plan, f *mapping, v value, reason Detail) *Refusal {
 	if p.message == Request {
 		return &Refusal{f.malformed, c.at(f.source), reason, v}
 	}

@@ -28,8 +28,7 @@ type envelope struct {
 	textInside bool        // the text is in this object, too
 	statuses   []statusCode
 	has        map[string]bool // its codes
-
-	flagKey, codeKey, textKey, objectKey string // `"code":`
+	failed     *plan           // writes a failure
 }
 
 // A statusCode is a line of `status`.
@@ -42,14 +41,9 @@ type statusCode struct {
 // readEnvelope reads the keys of a form that describe its envelope.
 func (s *source) readEnvelope(name *yaml.Node, f *form) {
 	s.readFlag(f)
-	split := func(path string) (object, name string) {
-		i := strings.LastIndexByte(path, '.')
-		return path[:max(i, 0)], path[i+1:]
-	}
-	object, code := split(f.Code)
-	textIn, text := split(f.Text)
+	objectOf := func(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
+	object, textIn := objectOf(f.Code), objectOf(f.Text)
 	f.object, f.textInside = object, textIn != "" && textIn == object
-	f.flagKey, f.codeKey, f.textKey, f.objectKey = keyOf(f.flag), keyOf(code), keyOf(text), keyOf(object)
 	tops := append(f.names(), segments(f.Result)[0])
 	slices.Sort(tops)
 	twice := len(tops) - len(slices.Compact(slices.Clone(tops)))
@@ -100,12 +94,13 @@ func (s *source) readFlag(f *form) {
 func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	t, f, node := s.table, &s.table.forms[form], child(forms, s.forms[form])
 	success := t.success.code[form]
-	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].first)),
+	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].at[ofForeign])),
 		slices.Sorted(maps.Keys(t.known[form])))
 	if t.base(form) == 0 {
 		codes = append(codes, t.catalogue...)
 	}
 	f.has = map[string]bool{}
+	f.failed = &plan{table: t, message: Reply, toForm: f, written: envelopeParts, out: f.around(nil, 0, false, true)}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -135,9 +130,12 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 // shows returns the name by whose value a message is a success: that of the flag, or of the code.
 func (f *form) shows() string { return cmp.Or(f.flag, f.Code) }
 
-// names returns the names that an envelope has at the top level.
+// paths returns the paths of flag, code and text; "" for none.
+func (f *form) paths() [envelopeSlots]string { return [...]string{f.flag, f.Code, f.Text} }
+
+// names returns the names that an envelope can have at the top level.
 func (f *form) names() (names []string) {
-	for _, path := range []string{f.flag, f.Code, f.Text} {
+	for _, path := range f.paths() {
 		if path != "" {
 			names = append(names, segments(path)[0])
 		}
@@ -169,10 +167,9 @@ func (f *form) isCode(v value) bool {
 
 // says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
 // at all. Otherwise wrong says why the code cannot be read.
-func (t *Table) says(form, status int, flag, code, message value) (found string, missing bool, wrong string) {
-	f, success := &t.forms[form], t.success.code[form]
-	flagged := f.flag != ""
-	succeeded := flagged && flag.is(f.flagIs[1])
+func (t *Table) says(form, status int, envelope []value) (found string, missing bool, wrong string) {
+	f, success, flag, code := &t.forms[form], t.success.code[form], envelope[flagSlot], envelope[codeSlot]
+	flagged, succeeded := f.flag != "", f.flag != "" && flag.is(f.flagIs[1])
 	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
 	case flagged && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
@@ -185,7 +182,7 @@ func (t *Table) says(form, status int, flag, code, message value) (found string,
 		return "", false, f.Code + " has the wrong type: want " + want[f.Numeric] + ", got " + code.typeName()
 	case succeeded:
 		found = success
-	case i >= 0 && (flag.kind != absent || message.kind != absent): // it is of the backend
+	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
 		found = f.statuses[i].code
 	default:
 		return "", true, ""
@@ -201,9 +198,11 @@ func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.te
 
 // paired returns the code of a form that a code of another form has as its pair, or the code itself.
 func (t *Table) paired(from, to int, code string) string {
-	code = cmp.Or(t.codes[from].first[code], code)
-	if own := t.codes[to].own[code]; own != nil {
-		return own[0]
+	if first, ok := t.codes[from].find(ofForeign, ofFirst, code); ok {
+		code = first.text
+	}
+	if own, ok := t.codes[to].find(ofFirst, ofForeign, code); ok {
+		code = own.text
 	}
 	return code
 }
@@ -221,64 +220,67 @@ func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
 func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
 
 // CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
-// other_code, if this replaces it. The caller must not modify the slice.
+// other_code, if this replaces it.
 func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
-	form := t.formIndex(f)
-	if form < 0 {
-		return nil, false
+	form := max(0, t.formIndex(f))
+	for _, p := range t.codes[form].list {
+		if p.Values[ofFirst].text == code {
+			codes = append(codes, p.Values[ofForeign].text)
+		}
 	}
-	if own := t.codes[form].own[code]; own != nil {
-		return own, false
+	if codes != nil {
+		return codes, false
 	}
 	code, replaced = t.codeIn(0, form, code)
 	return []string{code}, replaced
 }
 
-// appendOutcome appends the fields of an envelope before its result, and what a failure has instead of one. code is
-// JSON, text too; "" for none.
-func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) []byte {
-	add := func(key, value string) {
-		if value != "" {
-			dst = append(append(comma(dst), key...), value...)
+// The slots of an envelope are those of its flag, its code and its text.
+const flagSlot, codeSlot, textSlot, envelopeSlots = 0, 1, 2, 3
+
+// around returns a message around its result. slot is the first one of the envelope. A message that is read can have all
+// members, a success and a failure have those which the form writes.
+func (f *form) around(result *node, slot int, read, failed bool) *node {
+	root, unused := newNode("", "", false), entry{node: &node{slot: -1}, empty: "null"}
+	if f.Unused == "omit" {
+		unused.empty = ""
+	}
+	order := []int{flagSlot, codeSlot, textSlot}
+	if f.object != "" && !f.textInside {
+		order = []int{flagSlot, textSlot, codeSlot}
+	}
+	for _, part := range order {
+		path, e := f.paths()[part], entry{slot: slot + part}
+		if f.flag != "" && !read && !failed && strings.HasPrefix(path, f.object+".") {
+			path, e = f.object, unused // without a flag the object is always there
 		}
+		root.addField(path, e)
 	}
-	if add(f.flagKey, flag); f.object == "" {
-		add(f.codeKey, code)
-	}
-	if !f.textInside {
-		add(f.textKey, text)
-	}
-	omit := f.Unused == "omit"
-	switch {
-	case f.object == "":
-	case failed || f.flag == "": // without a flag the object is always there
-		add(f.objectKey, "{")
-		if add(f.codeKey, code); f.textInside {
-			add(f.textKey, text)
+	switch top := segments(f.Result)[0]; {
+	case failed:
+		root.addField(top, unused)
+	case top == "":
+		for _, e := range result.names {
+			root.add(e)
 		}
-		dst = append(dst, '}')
-	case !omit:
-		add(f.objectKey, "null")
+	default:
+		root.addField(f.Result, entry{node: result, empty: "{}"})
 	}
-	if !failed {
-		return dst
-	}
-	if f.Result != "" && !omit {
-		add(keyOf(segments(f.Result)[0]), "null")
-	}
-	return append(dst, '}')
+	return root
 }
 
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
 // and is translated by the table's pairs.
-func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
-	form := t.formIndex(f)
-	if form < 0 {
-		return dst
-	}
+func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
+	form := max(0, t.formIndex(f))
 	to := &t.forms[form]
 	code, _ = t.codeIn(0, form, code)
-	return to.appendOutcome(append(dst, '{'), to.flagIs[0].json, to.codeJSON(code), string(appendString(nil, text)), true)
+	dst, _ = new(Call).emitAll(to.failed, dst, []value{
+		{raw: to.flagIs[0].json, kind: text}, // what is text stays as it is
+		{raw: to.codeJSON(code), kind: text},
+		{raw: string(appendString(nil, message)), kind: text},
+	})
+	return dst
 }
 
 // FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
@@ -296,10 +298,7 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 // both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
 // catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
-	form := t.formIndex(f)
-	if form < 0 {
-		return status
-	}
+	form := max(0, t.formIndex(f))
 	code, _ = t.codeIn(0, form, code)
 	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
-
-	"github.com/tidwall/gjson"
 )
 
 // An Outcome says what became of a field of a message.
@@ -119,6 +117,8 @@ type trace struct {
 	few    int           // fields without a row and in lists
 	at     map[*byte]int // by the first byte of a value: its entry, unless it is in the output
 	misfit string        // why a value from elsewhere does not fit
+
+	envelope []value // of a reply, as it was read
 }
 
 func (x *trace) reset() {
@@ -158,7 +158,7 @@ func (x *trace) read(c *Call, p *plan, n *node, e *entry, name string, v value) 
 		one.Unknown, one.Source = true, quoteName(joinPath(n.top, c.at(joinPath(n.path, name))))
 	} else {
 		one.Source = joinPath(n.top, c.at(n.pathOf(e)))
-		one.Public = e.node == nil && e.slot != p.textSlot()
+		one.Public = e.node == nil && p.part(e) != textSlot
 	}
 	if p.from == p.to {
 		one.Target, one.After, one.Outcome = one.Source, one.Before, OutcomeSame
@@ -187,15 +187,20 @@ func (x *trace) decide(v value, o Outcome, reason string) {
 	}
 }
 
-// wrote ends the entry of a value, or adds that of a value from elsewhere. The path is from the top without a plan.
-func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after string) {
+// wrote ends the entry of a value that was written into an entry of an object of the output, or adds that of a value
+// from elsewhere.
+func (x *trace) wrote(c *Call, p *plan, n *node, e *entry, v value, after string) {
 	if x == nil {
 		return
+	}
+	part, f := p.part(e), p.field(e)
+	if part >= 0 {
+		v = x.envelope[part]
 	}
 	first := unsafe.StringData(v.raw)
 	at, ok := x.at[first]
 	if delete(x.at, first); !ok {
-		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1}
+		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1, Public: part == flagSlot || part == codeSlot}
 		if f != nil && f.class == Echoed && v.kind != absent {
 			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
 			one.Request = c.translation.request.fields[f.of].source
@@ -207,10 +212,11 @@ func (x *trace) wrote(c *Call, p *plan, f *mapping, path string, v value, after 
 		}
 	}
 	one := &x.Fields[at]
-	if x.misfit = ""; p != nil {
-		path = joinPath(p.out.top, c.pathIn(path, true))
+	path := n.path
+	if e != nil {
+		path = n.pathOf(e)
 	}
-	if one.Unknown {
+	if path, x.misfit = joinPath(n.top, c.pathIn(path, true)), ""; one.Unknown {
 		path = quoteName(path)
 	}
 	switch one.Target, one.After = path, after; {
@@ -250,9 +256,6 @@ func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 		return &x.Explanation
 	}
 	failed := p.message == Reply && !c.success
-	if p.message == Reply && p.from != p.to && (failed || !c.translation.operation.bare[p.to]) {
-		x.envelope(c, p)
-	}
 	for i := range x.Fields {
 		switch f := &x.Fields[i]; {
 		case f.After != "":
@@ -265,24 +268,6 @@ func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 		}
 	}
 	return &x.Explanation
-}
-
-// envelope ends the entries of the envelope of a reply.
-func (x *trace) envelope(c *Call, p *plan) {
-	f, doc := p.toForm, gjson.ParseBytes(x.Output)
-	for i, path := range []string{f.flag, f.Code, f.Text, f.object, segments(f.Result)[0]} {
-		v, in := lookup(doc, path), value{}
-		if path == "" || v.kind == absent || i > 2 && v.kind == composite {
-			continue
-		}
-		if i <= 2 {
-			in = c.reply[p.flagSlot()+i]
-		}
-		x.wrote(c, nil, nil, path, in, v.raw)
-		if last := &x.Fields[len(x.Fields)-1]; last.Target == path && last.Offset < 0 {
-			last.Public = i < 2
-		}
-	}
 }
 
 // refuse ends the explanation of a message that was refused: because of its only entry, or of that of a value.

@@ -150,21 +150,21 @@ func (r *mapping) detail() (list Details) {
 	case r.class == Lossy:
 		say("refused with %v", r.lossCode)
 	case r.class != Exact:
-	case r.pattern[0] != "":
+	case r.conversion == rearranged:
 		say("written as %v", r.pattern[r.to])
-	case r.isMoved() && asNumber:
+	case r.conversion == decimal && asNumber:
 		say("as a decimal number")
-	case r.isMoved():
+	case r.conversion == decimal:
 		say("as a decimal number in text")
-	case r.items != nil:
+	case r.conversion == itemByItem:
 		say("item by item")
 	case r.Empty.text != "" && asNumber:
 		say(`as a number, "" as %v`, r.Empty.text)
 	case r.Empty.text != "":
 		say(`as text, %v as ""`, r.Empty.text)
-	case r.digits && asNumber:
+	case r.conversion == digits && asNumber:
 		say("as a number")
-	case r.digits:
+	case r.conversion == digits:
 		say("as text")
 	}
 	if r.class != Exact {

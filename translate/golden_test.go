@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
+	diff "github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -100,7 +101,7 @@ func tableOf(t testing.TB, name string, overlays ...string) *translate.Table {
 
 func tableText(t testing.TB, name string) string {
 	t.Helper()
-	return string(proxytest.ReadFile(t, "testdata/tables/"+name+".yaml"))
+	return string(readFile(t, "testdata/tables/"+name+".yaml"))
 }
 
 // written returns a table as it was written and read again.
@@ -116,7 +117,7 @@ func (g *golden) table(t testing.TB, overlay string) *translate.Table {
 	t.Helper()
 	base := billing.Table().Data
 	if g.Table != "" {
-		base = proxytest.ReadFile(t, g.Table)
+		base = readFile(t, g.Table)
 	}
 	var overlays []string
 	for _, text := range []string{g.Overlay, overlay} {
@@ -309,15 +310,36 @@ func runGolden(t *testing.T, file string) {
 // cases returns the rows of a file of testdata/cases.
 func cases[T any](t testing.TB, name string) (rows []T) {
 	t.Helper()
-	must(t, yaml.Load(proxytest.ReadFile(t, "testdata/cases/"+name+".yaml"), &rows, yaml.WithKnownFields()))
+	must(t, yaml.Load(readFile(t, "testdata/cases/"+name+".yaml"), &rows, yaml.WithKnownFields()))
 	return rows
 }
 
-var must, has = proxytest.Must, proxytest.Has
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func has(t testing.TB, text, part string, about ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%sno %q in\n%s", fmt.Sprintln(about...), part, text)
+	}
+}
 
 func equal[T any](t testing.TB, got, want T, about ...any) {
 	t.Helper()
-	proxytest.Equal(t, got, want, about...)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s-want +got:\n%s", fmt.Sprintln(about...), diff.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)))
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	must(t, err)
+	return data
 }
 
 // tables returns the table of a pair, as it is and as it is written and read again.

@@ -3,7 +3,6 @@ package translate
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -39,15 +38,13 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		return slot
 	}
 	for name, of := range s.members(n, "hash") {
-		var parts []string
-		s.read(of, "hash", "", reflect.ValueOf(&parts).Elem())
 		o.hash = &operationHash{in: find(name, name.Value, false)}
-		for i, part := range parts {
-			part, optional := strings.CutSuffix(part, "?")
-			o.hash.of = append(o.hash.of, hashPart{find(of.Content[i], part, optional), optional})
+		for _, item := range s.items(of, "hash") {
+			part, optional := strings.CutSuffix(s.str(item, "hash"), "?")
+			o.hash.of = append(o.hash.of, hashPart{find(item, part, optional), optional})
 		}
 	}
-	if n != nil && n.Kind == yaml.MappingNode && len(n.Content) != 2 {
+	if n != nil && n.Kind == yaml.MappingNode && (len(n.Content) != 2 || len(n.Content[1].Content) == 0) {
 		s.errorf(n, "hash must be the row with the hash, and the rows that are hashed, as in {hash: [id, phone?, price]}")
 	}
 }

@@ -3,6 +3,7 @@ package translate_test
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -42,13 +43,15 @@ func corpus(t testing.TB, prefix string) []corpusFile {
 	return docs
 }
 
-// eachTranslation calls f for each operation and each pair of forms that have it.
-func eachTranslation(f func(o *translate.Operation, from, to translate.Form)) {
-	for _, o := range shipped().Operations() {
-		for _, from := range forms {
-			for _, to := range forms {
-				if o.Translation(from, to) != nil {
-					f(o, from, to)
+// translations returns the translations of each operation of a table between each pair of forms that have it.
+func translations(table *translate.Table) iter.Seq2[*translate.Translation, [2]translate.Form] {
+	return func(yield func(*translate.Translation, [2]translate.Form) bool) {
+		for _, o := range table.Operations() {
+			for _, from := range table.Forms() {
+				for _, to := range table.Forms() {
+					if c := o.Translation(from, to); c != nil && !yield(c, [2]translate.Form{from, to}) {
+						return
+					}
 				}
 			}
 		}
@@ -61,22 +64,19 @@ func TestR02_InvalidJSONIsRefusedWhole(t *testing.T) {
 	for _, doc := range corpus(t, "n_") {
 		t.Run(doc.name, func(t *testing.T) {
 			t.Parallel()
-			eachTranslation(func(o *translate.Operation, from, to translate.Form) {
-				for _, in := range [][]byte{doc.data, wrap(from, "message", doc.data)} {
-					call := o.Translation(from, to).Start()
-					out, err := call.Request(nil, in)
+			for c, forms := range translations(shipped()) {
+				for _, in := range [][]byte{doc.data, wrap(forms[0], "message", doc.data)} {
+					out, err := c.Start().Request(nil, in)
 					if _, ok := err.(*translate.Refusal); !ok || out != nil {
-						t.Errorf("%s from %s to %s: %q with %v", o.Name, from, to, out, err)
+						t.Errorf("%s %s: %q with %v", c.Operation().Name, forms, out, err)
 					}
-					call.Release()
-					call = o.Translation(from, to).Start()
+					call := c.Start()
 					out, err = call.Reply(nil, 200, in)
 					if _, ok := err.(*translate.UnusableReply); !ok || out != nil || call.Succeeded() {
-						t.Errorf("reply of %s from %s to %s: %q with %v", o.Name, to, from, out, err)
+						t.Errorf("reply of %s %s: %q with %v", c.Operation().Name, forms, out, err)
 					}
-					call.Release()
 				}
-			})
+			}
 		})
 	}
 }
@@ -96,12 +96,10 @@ func TestR08_ValidJSONKeepsItsMeaning(t *testing.T) {
 		for _, doc := range corpus(t, prefix) {
 			t.Run(doc.name, func(t *testing.T) {
 				t.Parallel()
-				eachTranslation(func(o *translate.Operation, from, to translate.Form) {
-					call := o.Translation(from, to).Start()
-					defer call.Release()
-					out, err := call.Request(nil, doc.data)
-					checkRequestLaws(t, o.Translation(from, to), from, to, doc.data, out, err)
-				})
+				for c, forms := range translations(shipped()) {
+					out, err := c.Start().Request(nil, doc.data)
+					checkRequestLaws(t, c, forms[0], forms[1], doc.data, out, err)
+				}
 				inField(t, doc.data)
 			})
 		}
@@ -114,12 +112,9 @@ func inField(t *testing.T, value []byte) {
 	o := shipped().Operation("bill.create")
 	for _, field := range []string{"message", "price"} {
 		for i, from := range forms {
-			to := forms[1-i]
-			call := o.Translation(from, to).Start()
-			defer call.Release()
-			in := wrap(from, field, value)
-			out, err := call.Request(nil, in)
-			checkRequestLaws(t, o.Translation(from, to), from, to, in, out, err)
+			c, in := o.Translation(from, forms[1-i]), wrap(from, field, value)
+			out, err := c.Start().Request(nil, in)
+			checkRequestLaws(t, c, from, forms[1-i], in, out, err)
 			if err != nil {
 				continue
 			}
@@ -190,12 +185,10 @@ func TestR06_NumbersMoveAsRawText(t *testing.T) {
 	for _, value := range values {
 		inField(t, []byte(value))
 		for i, from := range forms {
-			call := o.Translation(from, forms[1-i]).Start()
-			out, err := call.Request(nil, wrap(from, "message", []byte(value)))
+			out, err := o.Translation(from, forms[1-i]).Start().Request(nil, wrap(from, "message", []byte(value)))
 			if err != nil || !strings.Contains(string(out), `"message":`+value) {
 				t.Errorf("message %s from %s became %s, %v", value, from, out, err)
 			}
-			call.Release()
 		}
 	}
 }
@@ -205,24 +198,22 @@ func TestR05_InvalidTextIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe3\x81", `\ud800`, `\udc00`, `\ud800\ud800`, `\ud83dx`} {
 		for _, doc := range []string{`{"apiKey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"bill":{"` + bad + `":1}}`, `{"x":[{"y":"` + bad + `"}]}`} {
-			eachTranslation(func(o *translate.Operation, from, to translate.Form) {
-				call := o.Translation(from, to).Start()
-				defer call.Release()
-				if out, err := call.Request(nil, []byte(doc)); err == nil {
-					t.Errorf("%s from %s to %s: %q became %q", o.Name, from, to, doc, out)
+			for c, forms := range translations(shipped()) {
+				if out, err := c.Start().Request(nil, []byte(doc)); err == nil {
+					t.Errorf("%s %s: %q became %q", c.Operation().Name, forms, doc, out)
 				}
-				checkRefusedCallback(t, doc, from, to)
-			})
+				checkRefusedCallback(t, doc, forms)
+			}
 		}
 	}
 }
 
 // checkRefusedCallback checks that two readers could not take a callback for different ones.
-func checkRefusedCallback(t *testing.T, doc string, from, to translate.Form) {
+func checkRefusedCallback(t *testing.T, doc string, forms [2]translate.Form) {
 	t.Helper()
-	out, notice, err := translateCallback(doc, from, to)
+	out, notice, err := translateCallback(doc, forms[0], forms[1])
 	if refusal, ok := err.(*translate.Refusal); !ok || out != "" || notice.Recognised != "" || refusal.Code != "VALIDATION_001" {
-		t.Errorf("callback from %s to %s: %q became %q %v, %v", from, to, doc, out, notice, err)
+		t.Errorf("callback %s: %q became %q %v, %v", forms, doc, out, notice, err)
 	}
 }
 
@@ -243,17 +234,15 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 		`{"x":[{"y":[{"":1,"":2}]}]}`,
 		`{"\ud83d\ude02":1,"😂":2}`,
 	} {
-		eachTranslation(func(o *translate.Operation, from, to translate.Form) {
-			call := o.Translation(from, to).Start()
-			defer call.Release()
-			out, err := call.Request(nil, []byte(doc))
+		for c, forms := range translations(shipped()) {
+			out, err := c.Start().Request(nil, []byte(doc))
 			if refusal, ok := err.(*translate.Refusal); !ok || out != nil || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason.String(), "twice") {
-				t.Errorf("%s from %s to %s: %s became %q with %v", o.Name, from, to, doc, out, err)
+				t.Errorf("%s %s: %s became %q with %v", c.Operation().Name, forms, doc, out, err)
 			}
-			if out, err := call.Reply(nil, 200, []byte(doc)); err == nil {
-				t.Errorf("reply of %s from %s to %s: %s became %q", o.Name, to, from, doc, out)
+			if out, err := c.Start().Reply(nil, 200, []byte(doc)); err == nil {
+				t.Errorf("reply of %s %s: %s became %q", c.Operation().Name, forms, doc, out)
 			}
-			checkRefusedCallback(t, doc, from, to)
-		})
+			checkRefusedCallback(t, doc, forms)
+		}
 	}
 }

@@ -21,25 +21,23 @@ func nested(levels int, open, shut string) []byte {
 // The limit is exact, for requests and replies in every translation.
 func TestR03_DepthIsLimited(t *testing.T) {
 	t.Parallel()
-	eachTranslation(func(o *translate.Operation, from, to translate.Form) {
+	for c, forms := range translations(shipped()) {
 		for levels, allowed := range map[int]bool{32: true, 33: false, 34: false, 10001: false} {
 			for _, in := range [][]byte{nested(levels, "[", "]"), nested(levels, `{"b":`, "}"), nested(levels, ` [ `, "] ")} {
-				call := o.Translation(from, to).Start()
-				_, err := call.Request(nil, in)
-				if tooDeep := err != nil && strings.Contains(err.Error(), "deeper than 32"); tooDeep == allowed {
-					t.Errorf("%s from %s to %s, %d levels: %v", o.Name, from, to, levels, err)
+				_, refused := c.Start().Request(nil, in)
+				_, unusable := c.Start().Reply(nil, 200, in)
+				_, _, callback := translateCallback(string(in), forms[0], forms[1])
+				for _, err := range []error{refused, unusable} {
+					if tooDeep := err != nil && strings.Contains(err.Error(), "deeper than 32"); tooDeep == allowed {
+						t.Errorf("%s %s, %d levels: %v", c.Operation().Name, forms, levels, err)
+					}
 				}
-				_, err = call.Reply(nil, 200, in)
-				if tooDeep := err != nil && strings.Contains(err.Error(), "deeper than 32"); tooDeep == allowed {
-					t.Errorf("reply of %s from %s to %s, %d levels: %v", o.Name, to, from, levels, err)
+				if (callback == nil) != allowed {
+					t.Errorf("callback %s, %d levels: %v", forms, levels, callback)
 				}
-				if _, _, err = translateCallback(string(in), from, to); (err == nil) != allowed {
-					t.Errorf("callback from %s to %s, %d levels: %v", from, to, levels, err)
-				}
-				call.Release()
 			}
 		}
-	})
+	}
 }
 
 // A recursive parser would crash the process. Only the refusal is allocated.
@@ -57,13 +55,11 @@ func TestR03_SixteenMegabytesOfBrackets(t *testing.T) {
 		"closed one too often": append([]byte(`{"a":1}}}}`), bytes.Repeat([]byte("["), size)...),
 	} {
 		for _, to := range forms {
-			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
-			var err error
+			call, err := shipped().Operation("bill.create").Translation("legacy", to).Start(), error(nil)
 			used := allocated(func() { _, err = call.Request(nil, doc) })
 			if err == nil || used > 1<<20 && name != "an open text" {
 				t.Errorf("%s to %s: %v, %d bytes allocated", name, to, err, used)
 			}
-			call.Release()
 		}
 	}
 }
@@ -145,7 +141,6 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 			} {
 				measure := func(how func(func()) uint64) float64 {
 					call := table.Operation("bill.create").Translation("v2", "legacy").Start()
-					defer call.Release()
 					return float64(how(func() { run(call) })+uint64(len(doc))) / float64(len(doc))
 				}
 				factor, method := measure(allocated), "allocated"

@@ -1,7 +1,9 @@
 package translate
 
 import (
+	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -89,50 +91,44 @@ func (c *Call) dropLists(n int) {
 func (c *Call) emitList(p *plan, f *mapping, v value, dst []byte) (out []byte, refused *Refusal) {
 	if v.ref == 0 {
 		if v.kind != asIs && (v.kind != null || p.message != Request) {
-			refused = c.misfit(p, f, v)
+			refused = c.misfit(p, f, v, p.wrong(f, v))
 		}
 		return append(dst, v.raw...), refused
 	}
 	dst = append(dst, '[')
-	refused = c.eachItem(f, v, func(item []value) (refused *Refusal) {
-		dst, refused = c.emitItem(f.each, item, dst)
-		return refused
-	})
+	for item := range c.each(f, v) {
+		switch p, other := f.each, item[f.each.root.slot]; {
+		case other.raw != "": // no object
+			c.trace.wrote(c, p, p.out, nil, other, other.raw)
+			dst = append(comma(dst), other.raw...)
+		case p.out.plain:
+			dst, refused = c.emit(p, p.out, dst, item)
+		default:
+			dst, refused = c.emitAll(p, comma(dst), item)
+		}
+		if refused != nil {
+			break
+		}
+	}
 	return append(dst, ']'), refused
 }
 
-// eachItem calls do with the slots of each item of a list, until one is refused. A value that is no list has none.
-func (c *Call) eachItem(f *mapping, v value, do func(item []value) *Refusal) (refused *Refusal) {
-	if v.ref == 0 {
-		return nil
+// each returns the slots of each item of a list. A value that is no list has none.
+func (c *Call) each(f *mapping, v value) iter.Seq[[]value] {
+	return func(yield func([]value) bool) {
+		if v.ref == 0 {
+			return
+		}
+		at := len(c.within)
+		c.within = append(c.within, step{list: f})
+		for item := range slices.Chunk(c.lists[v.ref-1], f.each.size) {
+			if !yield(item) {
+				break
+			}
+			c.within[at].index++
+		}
+		c.within = c.within[:at]
 	}
-	at, size := len(c.within), f.each.size
-	c.within = append(c.within, step{list: f})
-	for list := c.lists[v.ref-1]; len(list) > 0 && refused == nil; list = list[size:] {
-		refused = do(list[:size])
-		c.within[at].index++
-	}
-	c.within = c.within[:at]
-	return refused
-}
-
-func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refused *Refusal) {
-	switch other := item[p.root.slot]; {
-	case other.raw != "": // no object
-		c.trace.wrote(c, p, nil, "", other, other.raw)
-		return append(comma(dst), other.raw...), nil
-	case !p.out.plain:
-		return c.emitAll(p, comma(dst), item)
-	case item[0].kind != absent:
-		return c.emit(p, p.out, dst, item)
-	}
-	f := p.fields[0]
-	if p.message == Request {
-		return dst, &Refusal{Code: f.malformed, Field: c.at(f.source), Reason: why(IsMissing)}
-	}
-	c.report(OutcomePassed, f.report, value{}, why(IsMissing))
-	c.trace.wrote(c, p, f, f.target, value{}, "null")
-	return append(comma(dst), "null"...), nil // the items that follow must keep their places
 }
 
 // A passing is a field without a row that passes into an object of the output.

@@ -15,8 +15,6 @@ const (
 	Unavailable   Meaning = "unavailable"    // the service failed; the code says nothing about the call
 )
 
-var allMeanings = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable}
-
 // A CodeMeaning is a code and its meaning.
 type CodeMeaning struct {
 	Code  string

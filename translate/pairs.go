@@ -18,7 +18,7 @@ func (p pair) isSpecial(digits bool) bool {
 	return p.hasNull() || digits && p.has(func(c constant) bool { return c.json == `""` })
 }
 
-// pairs are the pairs of a row. An index finds them.
+// pairs are the pairs of the values of a row, or of codes. An index finds them.
 type pairs struct {
 	list    []pair
 	replace bool             // they say more than what null is, or in digits what "" is

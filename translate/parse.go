@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,8 +48,8 @@ func (s *source) readTable() {
 		return
 	}
 	s.forms = names(keys.Forms) // an overlay may have removed one
-	t.nouns = map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En}
-	for language, words := range t.nouns {
+	t.nouns = map[bool][]string{true: keys.Nouns.Ko, false: keys.Nouns.En}
+	for language, words := range map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En} {
 		if len(words) != 2 {
 			s.errorf(child(child(s.root, "nouns"), language),
 				"nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
@@ -95,6 +96,9 @@ func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	return f
 }
 
+// moveExpression finds the meanings of a move. They have no spaces: the store joins them.
+var moveExpression = regexp.MustCompile(`^(\S+) to (\S+)$`)
+
 // readMoves reads which meanings values of a role have, and which can follow after which.
 func (s *source) readMoves(r *role, n *yaml.Node) {
 	r.next = map[string][]string{}
@@ -105,13 +109,13 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 		s.errorf(n, "role %s cannot have many rows and be the same in request and reply", r.name)
 	}
 	for _, move := range r.Moves {
-		from, to, ok := strings.Cut(move, " to ")
-		if !ok || from == "" || to == "" || strings.ContainsAny(from+to, " \t\n") { // the store joins meanings
+		ends := moveExpression.FindStringSubmatch(move)
+		if ends == nil {
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
-		r.next[from] = append(r.next[from], to)
-		for _, meaning := range []string{from, to} {
+		r.next[ends[1]] = append(r.next[ends[1]], ends[2])
+		for _, meaning := range ends[1:] {
 			if !slices.Contains(r.means, meaning) {
 				r.means = append(r.means, meaning)
 			}
@@ -127,15 +131,14 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 // readSuccess reads the codes of a success. A form that has it as a number has numbers for all its codes.
 func (s *source) readSuccess(n *yaml.Node) {
 	t := s.table
-	keys := struct {
+	var keys struct {
 		Codes byForm[constant] `by:"form"`
 		Text  constant
-	}{Codes: make(byForm[constant], len(t.forms))}
-	if n != nil && n.Kind == yaml.ScalarNode {
-		keys.Codes = slices.Repeat(byForm[constant]{s.constant(n, false)}, len(t.forms))
-	} else {
-		s.decode(n, "success", &keys)
 	}
+	if n != nil && n.Kind == yaml.ScalarNode { // one for all forms
+		n = mappingAt(n, scalar(s.forms[0], n), n, scalar(s.forms[1], n), n)
+	}
+	s.decode(n, "success", &keys)
 	t.success = success{t.everywhere(""), t.everywhere(""), keys.Text.text, keys.Text.json}
 	for f, c := range keys.Codes {
 		form := &t.forms[f]
@@ -153,8 +156,7 @@ func (s *source) readSuccess(n *yaml.Node) {
 		t.success.code[f], t.success.codeJSON[f] = c.text, form.codeJSON(c.text)
 	}
 	if code := t.success.code[0]; code != "" {
-		t.catalogue = append(t.catalogue, code)
-		t.addMeaning(CodeMeaning{Code: code}, t.inCatalogue)
+		t.addToCatalogue(code, "")
 	}
 }
 
@@ -204,25 +206,37 @@ func (s *source) checkAllMeanings() {
 	if len(s.problems) > 0 {
 		return
 	}
-	has, first := map[string]bool{}, map[*role]*row{} // by role and meaning
+	rows := map[*role][]*row{} // with means
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
-			for _, meaning := range r.Means {
-				has[r.Role.name+" "+meaning], first[r.Role] = true, cmp.Or(first[r.Role], r)
+			if r.Means != nil {
+				rows[r.Role] = append(rows[r.Role], r)
 			}
 			for _, meaning := range r.NoValueWhile {
-				if !slices.ContainsFunc(o.rows[Reply], (&row{NoValueWhile: []string{meaning}}).decides) {
+				if !slices.ContainsFunc(o.rows[Reply], hasMeaning(meaning)) {
 					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s", o.Name, meaning)
 				}
 			}
 		}
 	}
-	for role, r := range first {
+	for role, rows := range rows {
 		for _, meaning := range role.means {
-			if !has[role.name+" "+meaning] {
-				s.errorf(child(r.node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
+			if !slices.ContainsFunc(rows, hasMeaning(meaning)) {
+				s.errorf(child(rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
 			}
 		}
+	}
+}
+
+// hasMeaning returns a function that reports whether a value of a row has one of the meanings.
+func hasMeaning(meanings ...string) func(r *row) bool {
+	return func(r *row) bool {
+		for _, meaning := range r.Means {
+			if slices.Contains(meanings, meaning) {
+				return true
+			}
+		}
+		return false
 	}
 }
 
@@ -252,10 +266,6 @@ func (s *source) readForms(n *yaml.Node) {
 		if s.decode(value, "a form", &f) {
 			if f.Numbers == "json" {
 				f.digits = number
-			}
-			if f.Result != "" {
-				f.resultEnd = strings.Repeat("}", strings.Count(f.Result, "."))
-				f.resultKey = "," + strings.ReplaceAll(keyOf(f.Result), ".", `":{"`)
 			}
 			s.readEnvelope(name, &f)
 			switch at := child(value, "prefix"); {

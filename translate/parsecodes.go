@@ -11,13 +11,10 @@ import (
 const open = "open"
 
 // groups are the names of all groups of codes but that of a success.
-var groups = append(slices.Clip(allMeanings), open)
+var groups = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable, open}
 
-// codePairs are the codes of a form that stand for codes of the first form.
-type codePairs struct {
-	first map[string]string   // by code of the form
-	own   map[string][]string // by code of the first form; the first one is written
-}
+// The codes of a form that stand for codes of the first form are pairs of these two.
+const ofFirst, ofForeign = 0, 1
 
 // readCodes reads the codes of the first form, by what they mean, then those of each form that differ.
 func (s *source) readCodes(n *yaml.Node) {
@@ -25,13 +22,10 @@ func (s *source) readCodes(n *yaml.Node) {
 	t.inCatalogue = map[string]CodeMeaning{}
 	for range t.forms {
 		t.known = append(t.known, map[string]CodeMeaning{})
-		t.codes = append(t.codes, codePairs{map[string]string{}, map[string][]string{}})
+		t.codes = append(t.codes, pairs{at: []map[string]int{{}, {}}})
 	}
 	s.readSuccess(child(n, "success"))
-	for group, codes := range s.members(n, "codes") {
-		if group.Value == "success" {
-			continue
-		}
+	for group, codes := range s.members(without(n, "success"), "codes") {
 		means := oneOf(s, group, "a group of codes", groups...)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
@@ -43,8 +37,7 @@ func (s *source) readCodes(n *yaml.Node) {
 			case twice:
 				s.errorf(item, "the code %q is already in the group %s", code, cmp.Or(known.Means, open))
 			case means != "":
-				t.catalogue = append(t.catalogue, code)
-				t.addMeaning(CodeMeaning{Code: code, Means: means}, t.inCatalogue)
+				t.addToCatalogue(code, means)
 			}
 		}
 	}
@@ -54,13 +47,20 @@ func (s *source) readCodes(n *yaml.Node) {
 	for f, form := range t.forms { // it passes unchanged
 		for code := range t.known[f] {
 			for g, other := range t.codes {
-				if first, taken := other.first[code]; taken && g != f && t.codes[f].first[code] == "" && !t.InCatalogue(code) {
-					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name, first,
-						t.forms[g].name)
+				first, taken := other.find(ofForeign, ofFirst, code)
+				if _, stands := t.codes[f].find(ofForeign, ofFirst, code); taken && g != f && !stands && !t.InCatalogue(code) {
+					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name,
+						first.text, t.forms[g].name)
 				}
 			}
 		}
 	}
+}
+
+// addToCatalogue adds a code of the first form.
+func (t *Table) addToCatalogue(code string, means Meaning) {
+	t.catalogue = append(t.catalogue, code)
+	t.addMeaning(CodeMeaning{Code: code, Means: means}, t.inCatalogue)
 }
 
 // addMeaning adds what a code means. Those of open have no meaning.
@@ -74,57 +74,39 @@ func (t *Table) addMeaning(m CodeMeaning, to map[string]CodeMeaning) {
 }
 
 // readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
-// of the first form that each stands for, or what it means.
+// of the first form that each stands for, or what it means. If a code is in the catalogue, its meaning there cannot be
+// changed, with one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then
+// not_found.
 func (s *source) readCodesOf(f int, n *yaml.Node) {
 	t, form := s.table, &s.table.forms[f]
 	for code, is := range s.members(n, "codes") {
 		what := "codes." + s.str(code, "a code")
+		known, in := t.inCatalogue[code.Value]
 		for _, one := range listOf(is) {
 			first := s.str(one, what)
 			means := Meaning(first)
-			switch isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means); {
+			isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means)
+			changes := known.Means != means && (known.Means != CallerRefused || means != NotFound)
+			switch {
 			case first == "":
 			case isMeaning && is != one:
 				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
+			case isMeaning && slices.Contains(t.success.code, code.Value):
+				s.errorf(code, "%q is the code of a success and cannot have a meaning", code.Value)
+			case isMeaning && means != open && !in && f == 0:
+				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name, DidYouMean(code.Value, t.catalogue))
+			case isMeaning && means != open && in && changes:
+				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
 			case isMeaning:
 				t.addMeaning(CodeMeaning{Code: code.Value, Form: form.name, Means: means}, t.known[f])
-				s.checkMeaning(code, t.known[f][code.Value])
 			case f == 0:
 				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
 			case slices.Contains(t.success.code, first), t.success.code[f] == code.Value:
 				s.errorf(one, "codes: the code of a success stands for no other code, and none stands for it")
 			default:
-				s.checkCode(one, first)
-				p := t.codes[f]
-				if _, known := p.first[code.Value]; !known {
-					p.first[code.Value] = first
-				}
-				p.own[first] = append(p.own[first], code.Value)
+				s.text(one, what, "a code")
+				t.codes[f].add([]constant{{text: first}, {text: code.Value}})
 			}
 		}
 	}
-}
-
-// checkMeaning checks what a code of one form means. If it is in the catalogue, its meaning there cannot be changed, with
-// one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then not_found.
-func (s *source) checkMeaning(n *yaml.Node, m CodeMeaning) {
-	t := s.table
-	switch known, in := t.inCatalogue[m.Code]; {
-	case slices.Contains(t.success.code, m.Code):
-		s.errorf(n, "%q is the code of a success and cannot have a meaning", m.Code)
-	case m.Means == "":
-	case !in && m.Form == t.forms[0].name:
-		s.errorf(n, "%q is none of the codes of %s%s", m.Code, m.Form, DidYouMean(m.Code, t.catalogue))
-	case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
-	default:
-		s.errorf(n, "%q is in the group %s, so it cannot mean %s", m.Code, cmp.Or(known.Means, open), m.Means)
-	}
-}
-
-// checkCode checks that a code is in the catalogue, and returns it.
-func (s *source) checkCode(n *yaml.Node, code string) string {
-	if known := s.table.catalogue; code != "" && len(known) > 0 && !s.table.InCatalogue(code) {
-		s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))
-	}
-	return code
 }

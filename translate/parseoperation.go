@@ -22,21 +22,12 @@ type operationKeys struct {
 	Request, Reply *yaml.Node        `must:"be"`
 }
 
-// bareForms returns a form and those that are like it.
-func (s *source) bareForms(bare int) byForm[bool] {
-	list := make(byForm[bool], len(s.table.forms))
-	for f, form := range s.table.forms {
-		list[f] = bare >= 0 && (f == bare || form.like == bare)
-	}
-	return list
-}
-
 func (s *source) readOperation(name, n *yaml.Node) {
 	var k operationKeys
 	s.decode(n, "an operation", &k)
 	o := &Operation{
 		Name: s.fieldPath(name, "a name"), Effect: k.Effect, Created: k.Creates, paths: k.Paths, sets: k.Sets,
-		bare: s.bareForms(s.table.formIndex(Form(k.Bare))), status: k.Status, list: k.Result != "",
+		status: k.Status, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
@@ -44,7 +35,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		return
 	}
 	for f, path := range o.paths {
-		at := child(n, s.forms[f])
+		at, bare := child(n, s.forms[f]), s.table.formIndex(Form(k.Bare))
+		o.bare = append(o.bare, f == bare || s.table.base(f) == bare)
 		if at != nil && (path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ")) {
 			s.errorf(at, "a path must start with a slash and have no pattern and no query, but is %q", path)
 		}

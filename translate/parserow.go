@@ -15,9 +15,8 @@ import (
 
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func isReserved(name string) bool {
-	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
-	return name == useKey || name == "text" ||
-		slices.ContainsFunc(slices.Concat(keysOf(reflect.TypeFor[row]()), keysOf(reflect.TypeFor[operationKeys]())), isKey)
+	keys := slices.Concat(keysOf(reflect.TypeFor[row](), nil), keysOf(reflect.TypeFor[operationKeys](), nil))
+	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key == name })
 }
 
 // readRows reads the rows of a message.
@@ -144,7 +143,7 @@ func (s *source) readAs(r *row) {
 }
 
 // checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
-var checkExpression = regexp.MustCompile(`^(?:([1-9]\d*)?\.\.([1-9]\d*)?|([1-9]\d*) digits)$`)
+var checkExpression = regexp.MustCompile(`^(?:([1-9]\d{0,17})?\.\.([1-9]\d{0,17})?|([1-9]\d{0,17}) digits)$`)
 
 // readCheck reads the bounds of a value of a request, or all values.
 func (s *source) readCheck(r *row) {
@@ -156,15 +155,12 @@ func (s *source) readCheck(r *row) {
 		s.read(n, "check", "", reflect.ValueOf(&r.oneOf).Elem())
 		return
 	}
-	found, isRight := checkExpression.FindStringSubmatch(n.Value), true
-	for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
-		if found != nil && found[i+1] != "" {
-			var err error
-			*into, err = strconv.Atoi(found[i+1])
-			isRight = isRight && err == nil
+	if found := checkExpression.FindStringSubmatch(n.Value); found != nil {
+		for i, into := range []*int{&r.min, &r.max, &r.exactDigits} {
+			*into, _ = strconv.Atoi(found[i+1]) // "" is 0
 		}
 	}
-	if !isRight || r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
+	if r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
 		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
 	}
 }
@@ -228,6 +224,11 @@ func (s *source) checkLaws(r *row) {
 			}
 			for _, p := range r.Values.list {
 				c := p.Values[to]
+				// A reply without an envelope is no success with a value that has no meaning.
+				if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), to) == "" {
+					s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, t.forms[to].name)
+					return
+				}
 				sample, fits := back.write(nil, valueIn([]byte(c.json)), false)
 				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
 					samples = append(samples, sample)
@@ -245,13 +246,6 @@ func (s *source) checkLaws(r *row) {
 			written, fits := t.mappings([]*row{r}, 0, from)[0].append(nil, valueIn(appendString(nil, word)), false)
 			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
 				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
-				return
-			}
-		}
-		for _, p := range r.Values.list { // a reply without an envelope is no success with a value that has no meaning
-			c := p.Values[from]
-			if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), from) == "" {
-				s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, form.name)
 				return
 			}
 		}

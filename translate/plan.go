@@ -17,14 +17,14 @@ type plan struct {
 	fromForm, toForm *form
 
 	fields  []*mapping // slot i holds the value of fields[i]
+	written []*mapping // fields, and the parts of the envelope, which stay as they are
 	size    int        // the number of slots
 	root    *node      // the input
-	out     *node      // the result of the output
+	out     *node      // the output
 	bare    bool       // of a reply in a form whose success has no envelope
 	checked []int      // the slots that look looks at; of a request, those that have one spelling
 	roles   map[string]int
 	unknown string          // what happens to a field without a row
-	item    bool            // of an item of a list
 	first   *plan           // the same message, to the first form
 	paths   map[string]bool // of fields, of objects around them, and of items, with []
 
@@ -40,17 +40,17 @@ type mapping struct {
 	report         string // the path in reports: that of the source, or else of the target
 	places         int    // by which the point of a number moves to the right
 	digitsTo       kind   // how the form of the output writes numbers
-	none           string // what "no value" is there, as JSON
+	none, empty    string // what "no value" is there, by no_value_while and by the number of a pair, as JSON
+	conversion     conversion
 
 	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
 
 	plain     bool // text stays as it is
 	onlyPairs bool // a value without a pair does not fit
-	otherNull bool // a value of the other form is null here
 	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
 
 	filled, omitted constant // the output gets the one instead of no field, and no field instead of the other one
-	taken           []string // the JSON that stands in the output for an absent field, or for null
+	taken           []string // the JSON that stands in the output for an absent field, or for null, or of which null is the pair
 
 	state int   // slot of the row whose meaning NoValueWhile names, or -1
 	each  *plan // of a list: translates an item; nil for a field that is no list
@@ -65,30 +65,29 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		f := &mapping{
 			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
 			secret: r.Role.Secret, places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]),
-			none: `""`, of: -1, state: -1,
+			none: `""`, empty: `""`, of: -1, state: -1,
 		}
 		if f.digitsTo == number {
-			f.none = "null"
+			f.none, f.empty = "null", r.Empty.json
 		}
-		converts := r.as != "" || r.pattern[0] != "" || r.hasPairs() || r.items != nil
-		saysNull := slices.ContainsFunc(r.Values.list, pair.hasNull)
-		in, out := r.Absent[from], r.Absent[to]
+		f.conversion = r.conversionOf(f.places)
+		in, out, values := r.Absent[from], r.Absent[to], r.Values
+		saysNull, converts := slices.ContainsFunc(values.list, pair.hasNull), f.conversion != untouched || r.hasPairs()
 		f.plain = !converts && r.Each == nil && in == out
-		f.onlyPairs = r.Values.replace && r.pattern[0] == "" && !r.isMoved()
-		_, f.otherNull = r.Values.find(to, from, nullText)
+		f.onlyPairs = values.replace && r.pattern[0] == "" && !r.isMoved()
 		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
 		if out.kind == absent {
 			f.omitted = in
 		} else if f.taken = append(f.taken, out.json); in.kind == absent {
 			f.filled = out
 		}
-		for _, pair := range r.Values.list {
-			if json := pair.Values[to].json; saysNull && !r.Values.replace && json != "null" {
-				f.taken = append(f.taken, json)
+		for _, pair := range values.list {
+			if other := pair.Values[to]; other.kind == null || saysNull && !values.replace {
+				f.taken = append(f.taken, other.json)
 			}
 		}
 		if len(r.NoValueWhile) > 0 {
-			f.state = slices.IndexFunc(rows, r.decides)
+			f.state = slices.IndexFunc(rows, hasMeaning(r.NoValueWhile...))
 		}
 		switch {
 		case from == to:
@@ -98,7 +97,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		case f.source != "":
 			f.class = Lossy
 		case r.always.kind != absent:
-			f.class = Defaulted
+			f.class, f.filled = Defaulted, r.always
 		case r.echoed != "":
 			f.class = Echoed
 		}
@@ -115,10 +114,20 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
-// The slots of the envelope of a reply follow those of the rows, then those of the objects of the input.
-func (p *plan) flagSlot() int { return len(p.fields) }
-func (p *plan) codeSlot() int { return len(p.fields) + 1 }
-func (p *plan) textSlot() int { return len(p.fields) + 2 }
+// envelope returns the slots of the envelope of a reply. They follow those of the rows, then come those of the objects
+// of the input.
+func (p *plan) envelope(slots []value) []value { return slots[len(p.fields):][:envelopeSlots] }
+
+// part returns which part of the envelope an entry is, or -1.
+func (p *plan) part(e *entry) int {
+	if e == nil || e.node != nil {
+		return -1
+	}
+	return max(-1, e.slot-len(p.fields))
+}
+
+// envelopeParts write the parts of an envelope, which have been converted.
+var envelopeParts = slices.Repeat([]*mapping{{row: &row{}, plain: true, of: -1, state: -1}}, envelopeSlots)
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -154,9 +163,10 @@ type node struct {
 
 // An entry is a member of a node: a field or an object.
 type entry struct {
-	key  string // `"name":`
-	slot int
-	node *node // nil for a field
+	key   string // `"name":`
+	slot  int
+	node  *node  // nil for a field
+	empty string // of an object: what stands in its place if it has no members; "" for nothing
 }
 
 func keyOf(name string) string { return `"` + name + `":` }
@@ -173,9 +183,9 @@ func (n *node) pathOf(e *entry) string {
 }
 
 // newNode returns the object at a path below a result.
-func newNode(top, path string, m Message) *node {
+func newNode(top, path string, folds bool) *node {
 	n := &node{top: top, path: path, index: map[string]int{}, slot: -1}
-	if m == Request {
+	if folds {
 		n.fold = map[string]int{}
 	}
 	return n
@@ -201,7 +211,7 @@ func (n *node) add(e entry) {
 
 // addField adds an entry at a path, and the objects around it, unless a field has the name of one, in the other form of
 // a callback.
-func (p *plan) addField(n *node, path string, e entry) {
+func (n *node) addField(path string, e entry) {
 	name, rest, deeper := strings.Cut(path, ".")
 	_, known := n.index[name]
 	switch {
@@ -212,11 +222,11 @@ func (p *plan) addField(n *node, path string, e entry) {
 		e.key = keyOf(name)
 		n.add(e)
 	case deeper && !known:
-		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), p.message)})
+		n.add(entry{key: keyOf(name), node: newNode(n.top, joinPath(n.path, name), n.fold != nil)})
 		fallthrough
 	case deeper:
 		if inner := n.names[n.index[name]].node; inner != nil {
-			p.addField(inner, rest, e)
+			inner.addField(rest, e)
 		}
 	}
 }
@@ -240,34 +250,33 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	if o.list && m != Request {
 		rows = nil
 	}
-	p := o.table.message(m, rows, from, to, o.table.unknown[m])
-	p.bare = m == Reply && o.bare[from]
-	return p
+	return o.message(m, rows, from, to, o.table.unknown[m])
 }
 
 // message makes the plan for a message, also to the first form.
-func (t *Table) message(m Message, rows []*row, from, to int, unknown string) *plan {
-	p := t.plan(m, rows, from, to, unknown, false)
-	p.first = t.plan(m, rows, from, 0, "drop", false)
+func (o *Operation) message(m Message, rows []*row, from, to int, unknown string) *plan {
+	p := o.planOf(m, rows, from, to, unknown, false)
+	p.first = o.planOf(m, rows, from, 0, "drop", false)
 	return p
 }
 
-// plan makes a plan with the fields of rows.
-func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+// planOf makes a plan with the fields of rows.
+func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
+	t := o.table
 	p := &plan{
 		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
 		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
-		unknown: unknown, item: item,
+		unknown: unknown, bare: m == Reply && o.bare[from],
 	}
 	var tops [2]string
 	if m == Reply {
 		tops = [2]string{p.fromForm.Result, p.toForm.Result}
 	}
-	result := newNode(tops[0], "", m)
-	p.root, p.out = result, newNode(tops[1], "", m)
+	result, written := newNode(tops[0], "", m == Request), newNode(tops[1], "", false)
+	p.root, p.out, p.written = result, written, slices.Clip(p.fields)
 	for slot, f := range p.fields {
-		p.addField(result, f.source, entry{slot: slot})
-		p.addField(p.out, f.target, entry{slot: slot})
+		result.addField(f.source, entry{slot: slot})
+		written.addField(f.target, entry{slot: slot})
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 		}
@@ -278,7 +287,7 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 			p.paths[path] = true
 		}
 		if f.items != nil {
-			f.each = t.plan(m, f.items, from, to, unknown, true)
+			f.each = o.planOf(m, f.items, from, to, unknown, true)
 			p.paths[f.source+itself] = true
 			for path := range f.each.paths {
 				p.paths[itemPath(f.source+itself, path)] = true
@@ -286,35 +295,27 @@ func (t *Table) plan(m Message, rows []*row, from, to int, unknown string, item 
 		}
 	}
 	if m == Reply && !item {
-		p.size += 3
-		if p.root = p.envelope(result); p.fromForm.Result == "" {
+		p.size += envelopeSlots
+		p.written = append(p.written, envelopeParts...)
+		if p.root = p.fromForm.around(result, len(rows), true, false); tops[0] == "" {
 			result = p.root
+		}
+		if !o.bare[to] {
+			p.out = p.toForm.around(written, len(rows), false, false)
+		}
+		if tops[1] == "" {
+			written = p.out
+			for _, name := range p.toForm.names() { // nothing passes in the place of one
+				if _, known := written.index[name]; !known {
+					written.index[name] = -1
+				}
+			}
 		}
 	}
 	if p.place(p.root); unknown == "pass" {
-		result.connect(p.out)
+		result.connect(written)
 	}
 	return p
-}
-
-// envelope returns the whole reply around its result.
-func (p *plan) envelope(result *node) *node {
-	f, root := p.fromForm, newNode("", "", p.message)
-	for i, path := range []string{f.flag, f.Code, f.Text} {
-		p.addField(root, path, entry{slot: p.flagSlot() + i})
-	}
-	p.addField(root, f.Result, entry{node: result})
-	if f.Result == "" {
-		for _, e := range result.names {
-			root.add(e)
-		}
-	}
-	if p.toForm.Result == "" {
-		for _, name := range p.toForm.names() {
-			p.out.index[name] = -1
-		}
-	}
-	return root
 }
 
 // connect sets the output of each object of the input to the object with the same path, and back.

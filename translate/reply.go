@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -13,28 +14,24 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	p := c.translation.reply
 	c.code, c.status, c.success = "", status, false
 	c.dropLists(c.asked)
-	if no := c.readReply(p, status, src); no.Reason != "" {
+	no := c.readReply(p, status, src)
+	switch {
+	case no.Reason != "":
 		c.code, c.success = "", false
 		unusable := no // else each reply would take memory
 		return nil, &unusable
-	}
-	switch {
 	case p.from == p.to:
 		return src, nil
-	case !c.success: // a failure has no result
+	case !c.success: // it has no result
 		c.Report.reset()
-		return c.appendEnvelope(p, append(dst, '{')), nil
+		c.convertEnvelope(p)
+		dst, _ = c.emitAll(p.toForm.failed, dst, p.envelope(c.reply))
+		return dst, nil
+	case !c.translation.operation.bare[p.to]:
+		c.convertEnvelope(p)
 	}
-	_ = c.checkFields(p, c.reply, true)
-	dst, end := append(dst, '{'), "}"
-	if !c.translation.operation.bare[p.to] {
-		dst = c.appendEnvelope(p, dst)
-		if key := p.toForm.resultKey; key != "" {
-			dst, end = append(append(dst, key...), '{'), "}"+p.toForm.resultEnd+"}"
-		}
-	}
-	dst, _ = c.emit(p, p.out, dst, c.reply)
-	return append(dst, end...), nil
+	dst, _ = c.write(p, dst, c.reply)
+	return dst, nil
 }
 
 // readReply reads a reply into the slots, and its code. The result has no reason if the reply is usable.
@@ -51,16 +48,15 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if no.Reason != "" {
 		return no
 	}
-	is, o, codes := c.look(p, c.reply), c.translation.operation, p.table.success.code
-	flag, code := c.reply[p.flagSlot()], c.reply[p.codeSlot()]
-	found, missing, wrong := p.table.says(p.from, status, flag, code, c.reply[p.textSlot()])
+	is, o, codes, envelope := c.look(p, c.reply), c.translation.operation, p.table.success.code, p.envelope(c.reply)
+	code := envelope[codeSlot]
+	found, missing, wrong := p.table.says(p.from, status, envelope)
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
 		if p.bare {
 			wrong += ", and the fields are not those of a success without an envelope"
 		}
-		if is.proven && flag.kind == absent && code.kind == absent &&
-			status == cmp.Or(o.status[p.from], statusOK) {
+		if is.proven && envelope[flagSlot].kind == absent && code.kind == absent && status == cmp.Or(o.status[p.from], statusOK) {
 			found, wrong = codes[p.from], ""
 		}
 	}
@@ -144,11 +140,15 @@ func (c *Call) look(p *plan, slots []value) (is look) {
 // statusOK is HTTP 200. This package does not import net/http.
 const statusOK = 200
 
-// appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
-// not changed, unless the form has other_code.
-func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
-	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
-	from, to := p.fromForm, p.toForm
+// convertEnvelope converts the envelope to the client's form. A code without a pair is not changed, unless the form has
+// other_code.
+func (c *Call) convertEnvelope(p *plan) {
+	t, envelope, from, to := p.table, p.envelope(c.reply), p.fromForm, p.toForm
+	if c.trace != nil {
+		c.trace.envelope = slices.Clone(envelope)
+	}
+	set := func(part int, json string) { envelope[part] = value{raw: json, kind: text} } // what is text stays as it is
+	code, message := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
 	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
 	case c.success:
@@ -160,24 +160,27 @@ func (c *Call) appendEnvelope(p *plan, dst []byte) []byte {
 			c.report(OutcomePassed, from.Code, code, Detail{Format: noPair})
 		}
 	}
-	content := ""
-	switch {
-	case v.kind == text || v.kind == null:
-		content = v.raw
-	case v.kind != absent:
-		if content = v.raw; v.kind == number {
-			content = `"` + content + `"`
-		} else {
-			c.report(OutcomePassed, from.Text, v, Detail{wrongText, []any{v.typeName()}})
-		}
-	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
-		if content = t.success.textJSON; !to.textInside {
-			c.report(OutcomeDefaulted, to.Text, v, Detail{})
+	set(flagSlot, flag)
+	set(codeSlot, json)
+	switch message.kind {
+	case text, null:
+		set(textSlot, message.raw)
+	case number:
+		set(textSlot, `"`+message.raw+`"`)
+	case absent:
+		switch {
+		case t.success.text == "" || !c.success || code.kind != absent && !from.textInside:
+			c.report(OutcomePassed, from.Text, message, why(IsMissing))
+		case !to.textInside:
+			c.report(OutcomeDefaulted, to.Text, message, Detail{})
+			fallthrough
+		default:
+			set(textSlot, t.success.textJSON)
 		}
 	default:
-		c.report(OutcomePassed, from.Text, v, why(IsMissing))
+		c.report(OutcomePassed, from.Text, message, Detail{wrongText, []any{message.typeName()}})
+		set(textSlot, message.raw)
 	}
-	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.

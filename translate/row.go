@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -96,11 +95,6 @@ func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
 // mayBeWord reports whether a form with text may write a word instead of the digits: a code, but no time or number.
 func (r *row) mayBeWord() bool { return r.digits && r.Role.Many && !r.Role.Exact && !r.hasPairs() }
 
-// converts reports whether a value can have another text in the other form.
-func (r *row) converts() bool {
-	return r.Values.replace || r.pattern[0] != "" || slices.Max(r.Shift) > 0
-}
-
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
 // first form. In a row with pairs, a value of the second form has the meaning of its pair: its spelling says nothing.
 func (r *row) meaning(v value, from int) string {
@@ -132,16 +126,6 @@ func (f *mapping) misleads(v value) bool {
 	}
 	means := says.meaningOf(written, f.to)
 	return means != "" && means != says.meaningOf(word, f.from)
-}
-
-// decides reports whether the meaning of another row is one that NoValueWhile can name.
-func (r *row) decides(other *row) bool {
-	for _, meaning := range other.Means {
-		if slices.Contains(r.NoValueWhile, meaning) {
-			return true
-		}
-	}
-	return false
 }
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
@@ -178,9 +162,6 @@ type Row struct {
 	Line int
 	Text string
 }
-
-// hasRole reports whether the row has the role.
-func (r *row) hasRole(role string) bool { return r.Role.name == role }
 
 // name returns the last name of the path in the first form that has the field. It is the same in a request and its
 // reply.

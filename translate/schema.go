@@ -43,12 +43,10 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 		return &Schema{}
 	}
 	switch both := o.translations[from][otherOf(from)]; {
-	case m == Reply && o.bare[from]:
-		return t.reply.schema(t.reply.out, true)
 	case m == Reply:
-		s := t.reply.schema(t.reply.root, false)
+		s := t.reply.schema(t.reply.out, o.bare[from])
 		if o.list {
-			p, result := o.table.plan(Reply, o.rows[Reply], from, from, "drop", true), o.table.forms[from].Result
+			p, result := o.planOf(Reply, o.rows[Reply], from, from, "drop", true), o.table.forms[from].Result
 			items := p.schema(p.root, false)
 			s.Properties[result] = &Schema{Type: "array", Items: items}
 			s.Example, _ = sjson.SetRawBytes(s.Example, result+".0", items.Example)
@@ -69,19 +67,13 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 
 // Schema returns the schema of the callback in a form.
 func (c *Callback) Schema(f Form) *Schema {
-	if c.operation.table.formIndex(f) < 0 {
-		return &Schema{}
-	}
 	p := c.plan(f, f)
 	return p.schema(p.root, false)
 }
 
 // FailureSchema returns the schema of a failure in a form.
 func (t *Table) FailureSchema(f Form) *Schema {
-	form := t.formIndex(f)
-	if form < 0 {
-		return &Schema{}
-	}
+	form := max(0, t.formIndex(f))
 	s := schemaOf(gjson.ParseBytes(t.AppendFailure(nil, f, t.invalid, "the reason")))
 	s.Required = segments(t.forms[form].shows())[:1]
 	for _, m := range t.Meanings() {
@@ -132,21 +124,20 @@ func (p *plan) schema(n *node, bare bool) *Schema {
 
 // entrySchema returns the schema of a member of an object, or nil if a success has none.
 func (p *plan) entrySchema(e *entry, bare bool) *Schema {
-	form, success := p.fromForm, &p.table.success
 	fixed := func(text string) *Schema {
 		return &Schema{Enum: []json.RawMessage{json.RawMessage(text)}, Example: json.RawMessage(text), required: true}
 	}
-	switch n := e.node; {
-	case n != nil && (len(n.names) == 0 || n.names[0].slot == p.codeSlot() && form.flag != ""):
+	switch n, part := e.node, p.part(e); {
+	case n != nil && len(n.names) == 0:
 		return nil // no result, or the error of a success
 	case n != nil:
 		return p.schema(n, bare)
-	case e.slot == p.flagSlot():
-		return fixed(form.flagIs[1].json)
-	case e.slot == p.codeSlot():
-		return fixed(success.codeJSON[p.from])
-	case e.slot == p.textSlot():
-		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(success.text, "ok"))}
+	case part == flagSlot:
+		return fixed(p.fromForm.flagIs[1].json)
+	case part == codeSlot:
+		return fixed(p.table.success.codeJSON[p.from])
+	case part == textSlot:
+		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(p.table.success.text, "ok"))}
 	}
 	f := p.fields[e.slot]
 	s := p.fieldSchema(f)
@@ -203,14 +194,14 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		types[0] = "number"
 	}
 	switch digits := max(f.exactDigits, f.width[p.from]); {
-	case f.pattern[0] != "":
+	case f.conversion == rearranged:
 		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.pattern[p.from]), "[0-9]") + "$"
 		word = digitPlace.ReplaceAllString(f.pattern[p.from], "1")
 	case digits > 0:
 		if s.Pattern = fmt.Sprintf("^[0-9]{%d}$", digits); len(word) != digits || !allDigits(word) {
 			word = strings.Repeat("1", digits)
 		}
-	case f.as == "":
+	case f.conversion == untouched:
 		if s.MinLength, s.MaxLength = f.min, f.max; f.Required {
 			s.MinLength = max(f.min, 1)
 		}

@@ -52,23 +52,28 @@ func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
 	return nil
 }
 
-// A keyOfField is the key that a field of a struct has in the table, and how its value is read. The key is "" for the
-// field with the values that stand beside the names of the forms.
+// A keyOfField is a key of the table that a field of a struct has, and how its value is read.
 type keyOfField struct {
 	key, is  string
 	required bool
-	index    []int
+	field    []int
+	form     int // whose value it is, beside those of the other forms; -1 if the key is not the name of a form
 }
 
-// keysOf returns the keys of a struct: the names of its exported fields in lower case, or what the tag `key` says.
-func keysOf(t reflect.Type) (keys []keyOfField) {
+// keysOf returns the keys of a struct: the names of its exported fields in lower case, or what the tag `key` says, or
+// the names of the forms.
+func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
 	for _, f := range reflect.VisibleFields(t) {
-		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index}
-		if f.Tag.Get("by") == "form" {
-			k.key = ""
-		}
-		if f.IsExported() && k.key != "-" {
+		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index, -1}
+		switch {
+		case !f.IsExported() || k.key == "-":
+		case f.Tag.Get("by") != "form":
 			keys = append(keys, k)
+		default:
+			for _, form := range forms {
+				k.key, k.form = string(form.name), form.index
+				keys = append(keys, k)
+			}
 		}
 	}
 	return keys
@@ -78,41 +83,29 @@ func keysOf(t reflect.Type) (keys []keyOfField) {
 // for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what is
 // no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
-	before, v := len(s.problems), reflect.ValueOf(into).Elem()
-	keys, known := s.keys[v.Type()]
-	if !known {
-		keys = keysOf(v.Type())
+	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
+	keys, cached := s.keys[v.Type()]
+	if !cached {
+		keys = keysOf(v.Type(), s.table.forms)
 		s.keys[v.Type()] = keys
 	}
-	for key, value := range s.members(n, what) {
-		form := s.table.formIndex(Form(key.Value))
-		at := slices.IndexFunc(keys, func(k keyOfField) bool {
-			return k.key == key.Value && k.key != "" || k.key == "" && form >= 0
-		})
-		if at < 0 {
-			s.unknownKey(key, what, keys)
-			continue
-		}
-		field := v.FieldByIndex(keys[at].index)
-		if keys[at].key == "" {
-			field = s.ofForms(field).Index(form)
-			if field.Kind() == reflect.String && value.Tag == nullTag { // it has none
-				field.SetString("")
-				continue
-			}
-		}
-		s.read(value, key.Value, keys[at].is, field)
-	}
 	for _, k := range keys {
-		if field := v.FieldByIndex(k.index); strings.HasPrefix(field.Type().Name(), "byForm") {
-			from := n
-			if k.key != "" {
-				from = child(n, k.key)
-			}
-			s.inherit(from, s.ofForms(field))
-		}
-		if k.required && n.Kind == yaml.MappingNode && child(n, k.key) == nil {
+		field, value := v.FieldByIndex(k.field), child(n, k.key)
+		known = append(known, k.key)
+		switch {
+		case k.form >= 0:
+			s.readForm(value, k.key, k.is, field, k.form)
+		case value != nil:
+			s.read(value, k.key, k.is, field)
+		case k.required && n.Kind == yaml.MappingNode:
 			s.errorf(n, "%s is missing in %s", k.key, what)
+		case strings.HasPrefix(field.Type().Name(), "byForm"):
+			s.ofForms(field)
+		}
+	}
+	for key := range s.members(n, what) {
+		if !slices.Contains(known, key.Value) {
+			s.errorf(key, "unknown key %q in %s%s", key.Value, what, DidYouMean(key.Value, append(known, s.forms...)))
 		}
 	}
 	return len(s.problems) == before
@@ -129,12 +122,18 @@ func (s *source) ofForms(field reflect.Value) reflect.Value {
 	return field
 }
 
-// inherit gives each form that is like another one what that has, unless the mapping n names the form.
-func (s *source) inherit(n *yaml.Node, field reflect.Value) {
-	for f, form := range s.table.forms {
-		if form.like >= 0 && child(n, string(form.name)) == nil {
-			field.Index(f).Set(field.Index(form.like))
-		}
+// readForm reads what a form has. A form that is like another one has what that has, if n is nil.
+func (s *source) readForm(n *yaml.Node, key, is string, field reflect.Value, form int) {
+	list, like := s.ofForms(field), s.table.forms[form].like
+	into := list.Index(form)
+	switch {
+	case n == nil && like >= 0:
+		into.Set(list.Index(like))
+	case n == nil:
+	case n.Tag == nullTag && key == string(s.table.forms[form].name) && into.Kind() == reflect.String: // it has none
+		into.SetString("")
+	default:
+		s.read(n, key, is, into)
 	}
 }
 
@@ -181,19 +180,19 @@ func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
 			return
 		}
 		// A value for each form, or one text for all.
-		list := s.ofForms(into)
-		isForAll := n.Kind == yaml.ScalarNode && list.Index(0).Kind() == reflect.String
+		isForAll := n.Kind == yaml.ScalarNode && into.Type().Elem().Kind() == reflect.String
 		for f, form := range s.table.forms {
+			value, name := child(n, string(form.name)), key+"."+string(form.name)
 			if isForAll {
-				s.read(n, key, is, list.Index(f))
-			} else if each := child(n, string(form.name)); each != nil {
-				s.read(each, key+"."+string(form.name), is, list.Index(f))
+				value, name = n, key
 			}
+			s.readForm(value, name, is, into, f)
 		}
-		if !isForAll {
-			for name := range s.members(n, key) {
-				s.form(name, key)
-			}
+		if isForAll {
+			return
+		}
+		for name := range s.members(n, key) {
+			s.form(name, key)
 		}
 		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 			s.errorf(n, "%s needs a value for a form", key)
@@ -207,10 +206,14 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "":
 		return s.str(n, key)
 	case "a code":
-		if slices.Contains(s.table.success.code, n.Value) {
+		code, known := s.str(n, is), s.table.catalogue
+		switch {
+		case slices.Contains(s.table.success.code, n.Value):
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
+		case code != "" && len(known) > 0 && !s.table.InCatalogue(code):
+			s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))
 		}
-		return s.checkCode(n, s.str(n, is))
+		return code
 	case "a name", "a field name", "a path":
 		return s.fieldPath(n, is)
 	case "a role":
@@ -272,15 +275,6 @@ func (s *source) form(n *yaml.Node, what string) {
 	if s.table.formIndex(Form(n.Value)) < 0 {
 		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), strings.Join(s.forms, ", "))
 	}
-}
-
-// unknownKey adds a problem for a key that is not one of the known keys.
-func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
-	var all []string
-	for _, k := range known {
-		all = append(all, k.key)
-	}
-	s.errorf(n, "unknown key %q in %s%s", n.Value, what, DidYouMean(n.Value, append(all, s.forms...)))
 }
 
 // fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning

@@ -37,8 +37,8 @@ type Table struct {
 	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
 	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
-	codes       []codePairs              // by form
-	nouns       map[string][]string      // by language: what calls are about, and who answers them
+	codes       []pairs                  // by form
+	nouns       map[bool][]string        // in Korean, or in English: what calls are about, and who answers them
 	operations  []*Operation
 	callback    *Callback
 	depth       int    // the deepest nesting of a message
@@ -50,11 +50,10 @@ type Table struct {
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name                 Form
-	index                int
-	like                 int    // the form that it is like; -1 for none
-	digits               kind   // how the form writes a field with as: digits: number or text
-	resultKey, resultEnd string // `,"result":` or "", and what closes the objects around the result
+	name   Form
+	index  int
+	like   int  // the form that it is like; -1 for none
+	digits kind // how the form writes a field with as: digits: number or text
 
 	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
@@ -156,7 +155,7 @@ func (t *Table) Operation(name string) *Operation {
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
 		lacks := func(f Form) bool { return ofForm(o.table, f, r.Path) == "" }
-		return r.hasRole(role) && !slices.ContainsFunc(forms, lacks)
+		return r.Role.name == role && !slices.ContainsFunc(forms, lacks)
 	})
 }
 
@@ -164,8 +163,9 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 // calls, the upstream gets the same value. converted reports that the value can have another text in the other form.
 func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
 	for _, r := range o.rows[Request] {
-		if r.hasRole(role) {
-			of, filled, converted = &r.source, filled || r.always.kind != absent, converted || r.converts()
+		if r.Role.name == role {
+			of, filled = &r.source, filled || r.always.kind != absent
+			converted = converted || r.Values.replace || r.pattern[0] != "" || slices.Max(r.Shift) > 0
 		}
 	}
 	return of, filled, converted
@@ -173,7 +173,7 @@ func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
 
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
-	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })
+	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.Role.name == role && r.Optional })
 }
 
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
@@ -188,7 +188,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
 func (o *Operation) PathOf(m Message, role string, form Form) string {
 	for _, r := range o.rows[m] {
-		if r.hasRole(role) {
+		if r.Role.name == role {
 			return ofForm(o.table, form, r.Path)
 		}
 	}
@@ -209,7 +209,7 @@ func (t *Table) Meaning(f Form, role, value string) string {
 func (t *Table) meaning(form int, role, value string) (means string, has bool) {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if r.hasRole(role) && r.Means != nil {
+			if r.Role.name == role && r.Means != nil {
 				means, has = cmp.Or(means, r.meaningOf(value, form)), true
 			}
 		}
@@ -253,7 +253,7 @@ func (t *Table) After(role, meaning string) []string {
 
 // Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
 func (t *Table) Nouns(korean bool) (about, service string) {
-	words := t.nouns[map[bool]string{true: "ko", false: "en"}[korean]]
+	words := t.nouns[korean]
 	return words[0], words[1]
 }
 
@@ -267,7 +267,7 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
-			if r.hasRole(role) && r.Path[form] != "" && o.rows[Request] == nil {
+			if r.Role.name == role && r.Path[form] != "" && o.rows[Request] == nil {
 				o.rows[Request] = []*row{r}
 			}
 		}
@@ -332,9 +332,6 @@ func (t *Table) Code(code string, from, to Form) string {
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
 func (t *Table) intern(code string) string {
-	if success := t.success.code[0]; code == success { // mostly
-		return success
-	}
 	if known, ok := t.inCatalogue[code]; ok {
 		return known.Code
 	}

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -70,9 +69,6 @@ func ofFile(n *yaml.Node, file int) {
 
 // useKey is the key of a message that names shared rows.
 const useKey = "use"
-
-// messageKeys are the keys under which an operation or a callback has its messages.
-var messageKeys = []Message{Request, Reply}
 
 const nullTag = "!!null"
 
@@ -288,97 +284,3 @@ func (s *source) isPath(l level, key string) bool {
 
 // firstForm returns the name of the first form, or "".
 func (s *source) firstForm() string { return append(s.forms, "")[0] }
-
-// A RowChange is what an overlay changes in one row of the table.
-type RowChange struct {
-	File    string   // the overlay
-	Line    int      // of the change
-	Message string   // such as "bill.read reply"; several with commas between them, if they share the row
-	Before  string   // the row before, with its name; "" if it was added
-	After   string   // the row now; "" if it was removed
-	Lost    []string // what keeps wrong messages from passing: keys, and values with a meaning that they do not have now
-	Like    string   // of a row that was added: `; did you mean X?` if the message has a row with a similar name
-}
-
-// Changes returns what the overlays change in the rows of the table, in their order. The caller must not modify it.
-func (t *Table) Changes() []RowChange { return t.changes }
-
-// safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
-var safetyKeys = strings.Fields("as values shift role means lost check required same secret moves")
-
-// allRows returns the rows of each message, by its name.
-func allRows(root *yaml.Node) *yaml.Node {
-	all := mappingAt(root, scalar("roles", root), child(root, "roles"))
-	for _, section := range []string{"operations", "callbacks"} {
-		for name, operation := range Members(child(root, section)) {
-			for _, m := range messageKeys {
-				all.Content = append(all.Content, scalar(name.Value+" "+string(m), name), child(operation, string(m)))
-			}
-		}
-	}
-	return all
-}
-
-// recordChanges records what an overlay has changed in the rows of messages.
-func (s *source) recordChanges(over, before, after *yaml.Node) {
-	was, others := allRows(before), len(s.changes)
-	for message, rows := range Members(allRows(after)) {
-		old := child(was, message.Value)
-		for key := range Members(rowsLevel.merge(rows, cmp.Or(old, rows, over))) {
-			name := key.Value
-			b, a := child(old, name), child(rows, name)
-			if sameNode(b, a) {
-				continue
-			}
-			c := RowChange{File: s.fileOf(over), Message: message.Value, Lost: lostKeys(b, a)}
-			if c.Line = lineOf(over, name); a != nil && s.fileOf(a) == c.File {
-				c.Line = a.Line
-			}
-			c.Line = cmp.Or(c.Line, cmp.Or(rows, over).Line) // it is used by what is new
-			if a != nil {
-				c.After = name + ": " + showRow(a)
-			}
-			if b != nil {
-				c.Before = name + ": " + showRow(b)
-			} else {
-				c.Like = DidYouMean(name, names(old))
-			}
-			s.changes = append(s.changes, c)
-		}
-	}
-	slices.SortStableFunc(s.changes[others:], func(a, b RowChange) int { return a.Line - b.Line })
-	for i := len(s.changes) - 1; i > others; i-- { // messages that share a row
-		a, b := &s.changes[i-1], s.changes[i]
-		if a.Line == b.Line && a.Before == b.Before && a.After == b.After {
-			a.Message += ", " + b.Message
-			s.changes = slices.Delete(s.changes, i, i+1)
-		}
-	}
-}
-
-// lostKeys returns the safety keys of a row that it has lost, and the values with a meaning that have lost it.
-func lostKeys(before, after *yaml.Node) (lost []string) {
-	for _, key := range safetyKeys {
-		was, is := child(before, key), child(after, key)
-		if was != nil && was.Value != "false" && (is == nil || (key == "role" || key == "same") && !sameNode(was, is)) {
-			lost = append(lost, key)
-		}
-	}
-	for value, means := range Members(child(before, "means")) {
-		if now := child(after, "means"); now != nil && !sameNode(child(now, value.Value), means) {
-			lost = append(lost, "means of "+value.Value)
-		}
-	}
-	return lost
-}
-
-// lineOf returns the line of the first text in a tree; 0 for none.
-func lineOf(n *yaml.Node, text string) (line int) {
-	if n.Value == text {
-		return n.Line
-	}
-	for _, child := range n.Content {
-		line = cmp.Or(line, lineOf(child, text))
-	}
-	return line
-}

@@ -6,7 +6,7 @@ import (
 	"billbridge/translate"
 )
 
-// Nothing panics for a form that the table does not have.
+// Nothing panics for a form that the table does not have. A failure is written in the first form then.
 func TestUnknownForms(t *testing.T) {
 	t.Parallel()
 	const none = "none"
@@ -22,7 +22,8 @@ func TestUnknownForms(t *testing.T) {
 		table.Unpaired(none, "x"), len(table.WordsWithoutPairs(none)), table.PassThrough("x", none, "partner").Path(none), table.TextName(none),
 		string(table.AppendFailure(nil, none, "ERROR", "")), table.FailureStatus(none, "ERROR", 400), table.SuccessCode(none), table.ShowsSuccess(none),
 	}, []any{
-		"", true, false, "", nil, nil, nil, false, false, true, "", "", false, "9980", false, 0, "", "", "", 400, "", " ",
+		"", true, false, "", nil, "object", "object", false, false, true, "", "", false, "9980", false, 0, "", "",
+		`{"code":"ERROR","message":"","data":null}`, 400, "", " ",
 	})
 }
 

@@ -53,7 +53,9 @@ func (p Problems) Sorted() Problems {
 func ParseYAML(file File) (*yaml.Node, error) {
 	var docs []yaml.Node
 	if err := yaml.Load(file.Data, &docs, yaml.WithAllDocuments()); err != nil {
-		return nil, syntaxProblems(file.Name, err)
+		at := &yaml.LoadError{Message: err.Error()}
+		errors.As(err, &at)
+		return nil, Problems{{file.Name, max(at.Mark.Line, 1), max(at.Mark.Column, 1), at.Message}}
 	}
 	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
 	switch {
@@ -68,21 +70,6 @@ func ParseYAML(file File) (*yaml.Node, error) {
 		return nil, s.problems
 	}
 	return root, nil
-}
-
-// syntaxProblems converts the errors of the YAML library.
-func syntaxProblems(file string, err error) (problems Problems) {
-	var many *yaml.LoadErrors
-	var one *yaml.LoadError
-	if errors.As(err, &one) {
-		many = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
-	} else if !errors.As(err, &many) {
-		return Problems{{file, 1, 1, err.Error()}}
-	}
-	for _, e := range many.Errors {
-		problems = append(problems, Problem{file, max(e.Mark.Line, 1), max(e.Mark.Column, 1), e.Message})
-	}
-	return problems
 }
 
 // inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 )
 
 // defaultAdmin is the default of --admin.
@@ -26,9 +26,9 @@ const defaultAdmin = "http://127.0.0.1:9090"
 
 // adminFlags name the gateway.
 type adminFlags struct {
-	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
-	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE" help:"PEM file of the CA that signed the certificate of an https URL. If omitted, the CAs of the system are trusted."`
-	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
+	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL"`
+	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE"`
+	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN"`
 
 	system `kong:"-"`
 }
@@ -129,7 +129,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 			}
 		}
 		if len(refused.Reasons) > 0 {
-			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
+			kinds := moves.JoinKinds(moves.KindsOf(refused.Reasons))
 			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" +
 				string(reasonLines(refused.Reasons))
 		}

@@ -16,39 +16,36 @@ type asset struct {
 	name string // in the command
 	file string // its usual name
 	help string
-	text func() ([]byte, error)
+	text func() ([]byte, error) // if nil, it is a file of the folder assets
 }
 
 //go:embed assets
 var assetFiles embed.FS
 
 // embedded returns the text of a file in the folder assets.
-func embedded(file string) func() ([]byte, error) {
-	return func() ([]byte, error) { return assetFiles.ReadFile("assets/" + file) }
-}
+func embedded(file string) ([]byte, error) { return assetFiles.ReadFile("assets/" + file) }
 
 // assets are all assets, in the order of the list.
 var assets = []asset{
-	{"service", "billbridge.service", "systemd: service unit", embedded("billbridge.service")},
+	{"service", "billbridge.service", "systemd: service unit", nil},
 	{
-		"socket", "billbridge.socket", "systemd: socket unit; the port for partners stays open during a restart",
-		embedded("billbridge.socket"),
+		"socket", "billbridge.socket",
+		"systemd: socket unit; the port for partners stays open during a restart", nil,
 	},
 	{
-		"compose", "compose.yaml", "Compose: two gateways, PostgreSQL, two sandboxes, Prometheus",
-		embedded("compose.yaml"),
+		"compose", "compose.yaml",
+		"Compose: two gateways, PostgreSQL, two sandboxes, Prometheus", nil,
 	},
-	{"kubernetes", "kubernetes.yaml", "Kubernetes: manifests for two gateways", embedded("kubernetes.yaml")},
-	{"patroni", "patroni.yaml", "Patroni: a node of a highly available PostgreSQL", embedded("patroni.yaml")},
-	{"haproxy", "haproxy.cfg", "HAProxy: the address of the primary of that PostgreSQL", embedded("haproxy.cfg")},
-	{"alerts", "alerts.yaml", "Prometheus: alert rules", embedded("alerts.yaml")},
-	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
-	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", embedded("RUNBOOK.ko.md")},
-	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
+	{"kubernetes", "kubernetes.yaml", "Kubernetes: manifests for two gateways", nil},
+	{"patroni", "patroni.yaml", "Patroni: a node of a highly available PostgreSQL", nil},
+	{"haproxy", "haproxy.cfg", "HAProxy: the address of the primary of that PostgreSQL", nil},
+	{"alerts", "alerts.yaml", "Prometheus: alert rules", nil},
+	{"runbook", "RUNBOOK.md", "what to do when an alert fires", nil},
+	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", nil},
+	{"dashboard", "dashboard.json", "Grafana: dashboard", nil},
 	{
 		"sandbox-overlay", "sandbox-overlay.yaml",
-		"overlay of the billing table, for a gateway in front of the sandbox",
-		embedded("sandbox-overlay.yaml"),
+		"overlay of the billing table, for a gateway in front of the sandbox", nil,
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
@@ -61,14 +58,14 @@ const (
 )
 
 type assetsCommand struct {
-	Name string `arg:"" optional:"" help:"The name of a file; or partner-guide, a page for the developer of a partner's program; or openapi, the interface that partners of one form see, as an OpenAPI 3.1 document. If omitted, the files are listed."`
+	Name string `arg:"" optional:""`
 
-	Form     translate.Form `placeholder:"FORM" help:"Required with partner-guide and openapi: the form that the partner uses, legacy or v2, or one of the table."`
-	Config   string         `placeholder:"FILE" help:"With partner-guide and openapi: the YAML config of the gateway. If omitted, the page has the defaults, for one backend in v2."`
-	Partner  string         `placeholder:"NAME" help:"With partner-guide: the partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
-	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE" help:"With partner-guide: en or ko (en)."`
-	Table    string         `placeholder:"FILE" help:"With openapi: this table instead of the built-in one."`
-	Overlay  string         `placeholder:"FILE" help:"With openapi: apply this overlay to the table."`
+	Form     translate.Form `placeholder:"FORM"`
+	Config   string         `placeholder:"FILE"`
+	Partner  string         `placeholder:"NAME"`
+	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE"`
+	Table    string         `placeholder:"FILE"`
+	Overlay  string         `placeholder:"FILE"`
 }
 
 // Run prints the list or an asset.
@@ -96,6 +93,9 @@ func (c *assetsCommand) Run(s system) error {
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == c.Name || a.file == c.Name })
 	if i < 0 {
 		return usageError(fmt.Sprintf("there is no asset %q: billbridge assets lists them", c.Name))
+	}
+	if assets[i].text == nil {
+		return s.write(embedded(assets[i].file))
 	}
 	return s.write(assets[i].text())
 }

@@ -11,10 +11,10 @@ import (
 type auditCommand struct {
 	adminFlags
 	partnerFlags
-	Since moment `placeholder:"TIME" help:"Only what was done since then: 24h for a day ago, or 2026-11-21T09:00:00+09:00."`
-	After int64  `placeholder:"REVISION" help:"With --json: only entries after the one with this revision. In the table: only entries before it."`
-	Limit *int   `placeholder:"N" help:"Only the last N entries, from 1 to 10000. If omitted, the table has the last 100, and --json has all."`
-	JSON  bool   `name:"json" help:"Print one JSON object per line, the oldest entry first, and not a table with the last entry first."`
+	Since moment `placeholder:"TIME"`
+	After int64  `placeholder:"REVISION"`
+	Limit *int   `placeholder:"N"`
+	JSON  bool   `name:"json"`
 }
 
 // Run lists what operators and the gateway did.

@@ -9,22 +9,22 @@ import (
 )
 
 type billsCommand struct {
-	List billsList `cmd:"" help:"List bills, or those with a write whose outcome is unknown."`
-	Read billsRead `cmd:"" help:"Read a bill at both backends, and set its owner if you say so; or read the bills of all writes with an unknown outcome."`
+	List billsList `cmd:""`
+	Read billsRead `cmd:""`
 
-	Dismiss billsDismiss `cmd:"" help:"Dismiss the unknown outcomes of a bill, which you know from elsewhere."`
+	Dismiss billsDismiss `cmd:""`
 }
 
 type billsList struct {
 	adminFlags
 	partnerFlags
-	Bill    given  `placeholder:"ID" help:"Only the bill with this id."`
-	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
-	Open    bool   `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME" help:"List bills with a write that had no answer, in a line for each such write, with the result of the last read. unknown: it may have taken effect, and no read has resolved the outcome. unclear: those of them that the gateway's reads of the first hour have not resolved. resolved: a read has resolved the outcome in the last 30 days."`
-	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge bills read --assign sets its owner."`
-	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of bills (${default}), from 1 to 10000."`
-	JSON    bool   `name:"json" help:"Print one JSON object per line instead of a table."`
+	Bill    given  `placeholder:"ID"`
+	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND"`
+	Open    bool
+	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME"`
+	Doubled bool
+	Limit   int  `default:"100" placeholder:"N"`
+	JSON    bool `name:"json"`
 }
 
 // Run lists bills.
@@ -59,10 +59,10 @@ func (c *billsList) Run(ctx context.Context, partner operate.PartnerRef) error {
 
 // billFlags name the partner of a bill, and the credentials for reading the bill at a backend.
 type billFlags struct {
-	Partner  given  `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
-	KeyFile  given  `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
-	Member   string `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of a write of the bill with an unknown outcome, or of the partner's first call."`
-	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of a write of the bill with an unknown outcome, of the bill in the ledger, or of the partner's first call."`
+	Partner  given  `placeholder:"REF"`
+	KeyFile  given  `placeholder:"FILE"`
+	Member   string `placeholder:"NAME"`
+	Merchant string `placeholder:"NAME"`
 }
 
 // ref returns the bill for package operate, with the key if --key-file is given.
@@ -84,11 +84,11 @@ func (f *billFlags) ref(bill string) (ref operate.BillRef, err error) {
 type billsRead struct {
 	decisionFlags
 	billFlags
-	ID     given         `arg:"" optional:"" placeholder:"ID" help:"The id of the bill."`
-	All    bool          `help:"Read the bills of all writes with an unknown outcome, of all partners or of one."`
-	Assign string        `enum:",old,new" default:"" placeholder:"BACKEND" help:"Set the owner of the bill, for a bill that is at both backends: all later calls go to the old or the new backend."`
-	Force  operate.Force `placeholder:"REASONS" help:"With --assign, not_at_both: set the owner although not both backends have the bill, or a backend cannot be read."`
-	JSON   bool          `name:"json" help:"Print JSON instead of lines."`
+	ID     given `arg:"" optional:"" placeholder:"ID"`
+	All    bool
+	Assign string        `enum:",old,new" default:"" placeholder:"BACKEND"`
+	Force  operate.Force `placeholder:"REASONS"`
+	JSON   bool          `name:"json"`
 }
 
 // Run reads a bill, or those of all writes with an unknown outcome, or sets the owner of a bill.
@@ -108,7 +108,7 @@ func (c *billsRead) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Assign != "" {
-		return c.change(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
+		return c.rollout(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
 	}
 	var b operate.Bill
 	if err := c.send(ctx, http.MethodPost, "/rollout/read", &b, ref); err != nil {
@@ -161,8 +161,8 @@ func (c *billsRead) readAll(ctx context.Context) error {
 type billsDismiss struct {
 	decisionFlags
 	partnerFlags
-	ID       given  `arg:"" placeholder:"ID" help:"The id of the bill."`
-	Merchant string `placeholder:"NAME" help:"Only the outcomes of this merchant. It can be omitted if all are of one."`
+	ID       given  `arg:"" placeholder:"ID"`
+	Merchant string `placeholder:"NAME"`
 }
 
 // Run resolves the outcomes of a bill.
@@ -170,11 +170,6 @@ func (c *billsDismiss) Run(ctx context.Context, ref operate.PartnerRef) error {
 	if ref.Partner == "" {
 		return usageError("give one of --partner and --key-file")
 	}
-	var n operate.Dismissed
 	d := operate.Dismissal{PartnerRef: ref, Bill: string(c.ID), Merchant: c.Merchant}
-	if err := c.post(ctx, "/rollout/dismiss", &n, d); err != nil {
-		return err
-	}
-	printf(c.out, "Outcomes dismissed: %d.\n", n.Writes)
-	return nil
+	return c.do(ctx, verb{path: "/rollout/dismiss", said: "dismissed"}, &operate.Dismissed{}, d)
 }

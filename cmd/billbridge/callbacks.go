@@ -17,21 +17,21 @@ import (
 )
 
 type callbacksCommand struct {
-	List    callbackList    `cmd:"" help:"List callbacks, the newest first."`
-	Show    callbackShow    `cmd:"" help:"Show one callback and its attempts."`
-	Missing callbackMissing `cmd:"" help:"List bills whose callback is missing, the last found first."`
-	Replay  callbackReplay  `cmd:"" help:"Deliver failed callbacks again, with the same ids."`
-	Drop    callbackDrop    `cmd:"" help:"Drop failed callbacks for good."`
-	Assign  callbackAssign  `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
+	List    callbackList    `cmd:""`
+	Show    callbackShow    `cmd:""`
+	Missing callbackMissing `cmd:""`
+	Replay  callbackReplay  `cmd:""`
+	Drop    callbackDrop    `cmd:""`
+	Assign  callbackAssign  `cmd:""`
 }
 
 // filterFlags select callbacks.
 type filterFlags struct {
-	Partner  given  `placeholder:"REF" help:"Only callbacks of this partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
-	Bill     given  `placeholder:"ID" help:"Only callbacks of this bill."`
-	Upstream given  `placeholder:"NAME" help:"Only callbacks from this upstream."`
-	Since    moment `placeholder:"TIME" help:"Only callbacks received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
-	Until    moment `placeholder:"TIME" help:"Only callbacks received before then."`
+	Partner  given  `placeholder:"REF"`
+	Bill     given  `placeholder:"ID"`
+	Upstream given  `placeholder:"NAME"`
+	Since    moment `placeholder:"TIME"`
+	Until    moment `placeholder:"TIME"`
 }
 
 // filter returns the filter for package operate.
@@ -75,9 +75,9 @@ func (c *callbackID) UnmarshalText(text []byte) error {
 type callbackList struct {
 	adminFlags
 	filterFlags
-	State string `enum:",waiting,delivered,failed,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, failed (no more attempts), dropped or superseded (answered without a success, and a newer one of the bill came)."`
-	Limit int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}); 0 for all."`
-	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
+	State string `enum:",waiting,delivered,failed,dropped,superseded" default:"" placeholder:"STATE"`
+	Limit int    `default:"100" placeholder:"N"`
+	JSON  bool   `name:"json"`
 }
 
 // maxPage is the number of callbacks that one request to the admin listener returns.
@@ -112,8 +112,8 @@ func (c *callbackList) Run(ctx context.Context) error {
 
 type callbackShow struct {
 	adminFlags
-	ID   callbackID `arg:"" placeholder:"ID" help:"The id of the callback, as callbacks list prints it. It is the webhook-id of every attempt."`
-	JSON bool       `name:"json" help:"Print JSON instead of lines."`
+	ID   callbackID `arg:"" placeholder:"ID"`
+	JSON bool       `name:"json"`
 }
 
 // Run shows a callback.
@@ -123,9 +123,9 @@ func (c *callbackShow) Run(ctx context.Context) error {
 
 type callbackMissing struct {
 	adminFlags
-	Partner given `placeholder:"REF" help:"Only bills of this partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key."`
-	Limit   int   `default:"100" placeholder:"N" help:"The maximum number of rows (${default})."`
-	JSON    bool  `name:"json" help:"Print one JSON object per line instead of a table."`
+	Partner given `placeholder:"REF"`
+	Limit   int   `default:"100" placeholder:"N"`
+	JSON    bool  `name:"json"`
 }
 
 // Run lists missing callbacks.
@@ -148,14 +148,14 @@ func (c *callbackMissing) Run(ctx context.Context) error {
 type selectFlags struct {
 	decisionFlags
 	filterFlags
-	ID     callbackID `arg:"" optional:"" placeholder:"ID" help:"The id of one callback."`
-	All    bool       `help:"All failed callbacks of all partners."`
-	DryRun bool       `help:"Print how many callbacks are selected, and change nothing."`
+	ID     callbackID `arg:"" optional:"" placeholder:"ID"`
+	All    bool
+	DryRun bool
 }
 
 type callbackReplay struct {
 	selectFlags
-	Force operate.Force `placeholder:"REASONS" help:"With an id, newer: deliver the callback although a newer one of its bill was delivered, or waits."`
+	Force operate.Force `placeholder:"REASONS"`
 }
 
 // Run replays callbacks.
@@ -227,9 +227,9 @@ func (c *selectFlags) await(ctx context.Context, path string, in ...any) (last o
 
 type callbackAssign struct {
 	decisionFlags
-	Lost string     `arg:"" placeholder:"LOST" help:"The lost address, as the log names it."`
-	Like callbackID `required:"" placeholder:"ID" help:"A callback of the same partner: callbacks to LOST go where it went."`
-	URL  string     `name:"url" placeholder:"URL" help:"They go to this address of that partner instead."`
+	Lost string     `arg:"" placeholder:"LOST"`
+	Like callbackID `required:"" placeholder:"ID"`
+	URL  string     `name:"url" placeholder:"URL"`
 }
 
 // Run assigns an address.
@@ -238,7 +238,8 @@ func (c *callbackAssign) Run(ctx context.Context) error {
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
 	}
 	lost := operate.LostAddress{Lost: c.Lost, URL: c.URL}
-	err := c.post(ctx, "/callbacks/"+string(c.Like)+"/assign", nil, lost)
+	v := verb{path: "/callbacks/" + string(c.Like) + "/assign", said: "nothing"}
+	err := c.do(ctx, v, &operate.Callback{}, lost)
 	if err == nil {
 		printf(c.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}

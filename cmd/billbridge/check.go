@@ -15,9 +15,9 @@ import (
 )
 
 type checkCommand struct {
-	Config  string `placeholder:"FILE" help:"YAML config. If omitted, the built-in table and a config with a sandbox on 127.0.0.1:8081 are checked."`
-	Offline bool   `help:"Do not connect to the store, for example in a build that cannot reach the database."`
-	Verbose bool   `help:"Also print how each field becomes which, as the command map does."`
+	Config  string `placeholder:"FILE"`
+	Offline bool
+	Verbose bool
 }
 
 // Run checks the config and prints the result.
@@ -166,15 +166,15 @@ func fieldDetail(f translate.Field) string {
 }
 
 type mapCommand struct {
-	Format string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
+	Format string `default:"table" enum:"table,yaml"`
 	tableFlags
 }
 
 // tableFlags name a table.
 type tableFlags struct {
-	Config  string `placeholder:"FILE" help:"Print the table of this config."`
-	Table   string `placeholder:"FILE" help:"Print this table instead of the built-in one."`
-	Overlay string `placeholder:"FILE" help:"Apply this overlay to the table."`
+	Config  string `placeholder:"FILE"`
+	Table   string `placeholder:"FILE"`
+	Overlay string `placeholder:"FILE"`
 }
 
 // load returns the table, and its config if the flags name one.

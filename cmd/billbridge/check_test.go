@@ -229,22 +229,3 @@ func TestCheckWarnsAboutALosslessStoreWithoutAStandby(t *testing.T) {
 	equal(t, code, exitOK, out, errs)
 	has(t, out+errs, "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now")
 }
-
-// check says which servers the URL of PostgreSQL names and what is added to it, and warns that several of them alone do not protect from two
-// primaries. It shows no password.
-func TestCheckPrintsHowPostgreSQLIsReached(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	for url, want := range map[string][2]string{ // the output, and the warning
-		"postgres://bridge:hidden@pg1:5432,pg2,pg3:6000/db":                                           {"pg1:5432, pg2:5432, pg3:6000; added to store.url: connect_timeout=2, target_session_attrs=read-write", "names several servers"},
-		"postgres://bridge:hidden@proxy/db?connect_timeout=5&target_session_attrs=any&sslmode=prefer": {"proxy:5432; added to store.url: nothing", ""},
-	} {
-		text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q}\n", url)
-		must(t, os.WriteFile(file, []byte(text), 0o600))
-		code, out, errs := runCommand(t, false, "check", "--offline", "--config", file)
-		if code != exitOK || !strings.HasPrefix(out, "store     PostgreSQL at "+want[0]+"\n") || strings.Contains(errs, "several servers") != (want[1] != "") ||
-			strings.Contains(out+errs, "hidden") {
-			t.Errorf("%s: %d\n%s%s", url, code, out, errs)
-		}
-	}
-}

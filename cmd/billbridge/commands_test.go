@@ -44,11 +44,15 @@ func TestNoMessageListsAnEmptyChoice(t *testing.T) {
 	}
 }
 
-// People find the command that they need among few: each one more is one more to know.
+// People find the command that they need among few: each one more is one more to know. Each has help, and so has each flag.
 func TestCommandsAreFew(t *testing.T) {
 	t.Parallel()
 	var all []string
 	eachCommand(model().Node, "", func(n *kong.Node, words string) {
+		if n.Help == "" || slices.ContainsFunc(n.Flags, func(f *kong.Flag) bool { return f.Help == "" }) ||
+			slices.ContainsFunc(n.Positional, func(p *kong.Positional) bool { return p.Help == "" }) {
+			t.Errorf("%s, or a flag or an argument of it, has no help", words)
+		}
 		if len(n.Children) == 0 && !n.Hidden {
 			all = append(all, strings.TrimSpace(words))
 		}

@@ -9,8 +9,8 @@ import (
 	"reflect"
 	"slices"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/server"
 
 	"github.com/alecthomas/kong"
@@ -19,7 +19,7 @@ import (
 // decisionFlags are the flags of every change.
 type decisionFlags struct {
 	adminFlags
-	By given `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER, or else the number of the user and the host. A token with a name allows no other one."`
+	By given `placeholder:"NAME"`
 }
 
 // author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.
@@ -40,50 +40,55 @@ func (f *decisionFlags) author(ctx context.Context) (a operate.Author, err error
 	return a, nil
 }
 
-// post is send with POST, for a change.
-func (f *decisionFlags) post(ctx context.Context, path string, into any, in ...any) error {
-	by, err := f.author(ctx)
-	if err != nil {
-		return err
-	}
-	return f.send(ctx, http.MethodPost, path, into, append(in, by)...)
+// A verb changes something at the gateway.
+type verb struct {
+	path    string // of the admin listener
+	said    string // the template of the answer
+	preview bool   // with --dry-run: show the change and the reasons against it, and change nothing
 }
 
-// showPosted is post, and prints the answer with a template. answer is where it is decoded.
-func (f *decisionFlags) showPosted(ctx context.Context, path, name string, answer any, in ...any) error {
-	if err := f.post(ctx, path, answer, in...); err != nil {
-		return err
+// do makes a change with values of package operate, or shows it, and prints the answer. Each command that changes
+// something ends here. A refusal is an error that names the reasons; answer is where the answer is decoded.
+func (f *decisionFlags) do(ctx context.Context, v verb, answer any, in ...any) error {
+	if v.preview {
+		in = append(in, operate.Switch{Preview: true})
+	} else {
+		by, err := f.author(ctx)
+		if err != nil {
+			return err
+		}
+		in = append(in, by)
 	}
-	return show(f.out, name, answer)
-}
-
-// decide makes a change of the rollout at the gateway, with values of package operate.
-func (f *decisionFlags) decide(ctx context.Context, action string, in ...any) (changed operate.Change, err error) {
-	err = f.post(ctx, "/rollout/"+action, &changed, in...)
-	var failed *adminError
-	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
+	err := f.send(ctx, http.MethodPost, v.path, answer, in...)
+	changed, _ := answer.(*operate.Change)
+	switch {
+	case err != nil && !v.preview && !isRefusal(err) && errors.As(err, new(*adminError)):
 		// The gateway stopped waiting for the store, which may still make the change.
-		err = fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge "+
-			"rollout status", failed)
-	}
-	return changed, err
-}
-
-// change is decide, and prints the change.
-func (f *decisionFlags) change(ctx context.Context, action string, in ...any) error {
-	changed, err := f.decide(ctx, action, in...)
-	if err != nil {
+		return fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge "+
+			"rollout status", err)
+	case err != nil:
 		return err
-	}
-	return f.showChange(action, changed)
-}
-
-// showChange prints a change, and its warning.
-func (f *decisionFlags) showChange(name string, changed operate.Change) error {
-	if changed.Warning.Kind != "" {
+	case changed == nil:
+	case changed.Unstored != "" && !changed.Already:
+		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did "+
+			"not record it: %s\n"+
+			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
+			"and a restart of this one ends it", changed.Unstored)
+	case changed.Warning.Kind != "":
 		printf(f.err, "Warning: %s.\n", changed.Warning)
 	}
-	return show(f.out, name, changed)
+	return show(f.out, v.said, answer)
+}
+
+// rollout is do for a change of the rollout.
+func (f *decisionFlags) rollout(ctx context.Context, action string, in ...any) error {
+	return f.do(ctx, verb{path: "/rollout/" + action, said: action}, &operate.Change{}, in...)
+}
+
+// isRefusal reports whether the gateway refused a request, and so changed nothing.
+func isRefusal(err error) bool {
+	failed, ok := errors.AsType[*adminError](err)
+	return ok && failed.status < http.StatusInternalServerError
 }
 
 // decodeForce reads the value of --force: the kinds of the reasons that a change overrides, separated by commas.
@@ -102,18 +107,18 @@ func decodeForce(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // hints are the commands with which an operator sees or clears the reasons of a kind.
-var hints = map[rollout.ReasonKind]string{
-	rollout.Undrained:      "To list them: billbridge bills list --owner old --open",
-	rollout.WrongClock:     "If the clock is right: billbridge store clock --confirm",
-	rollout.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
+var hints = map[moves.ReasonKind]string{
+	moves.Undrained:      "To list them: billbridge bills list --owner old --open",
+	moves.WrongClock:     "If the clock is right: billbridge store clock --confirm",
+	moves.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
 }
 
 // reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of
 // a line.
-func reasonLines(reasons []rollout.BlockingReason) (text lines) {
+func reasonLines(reasons []moves.BlockingReason) (text lines) {
 	for i, reason := range reasons {
 		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text.String()), reason.Kind))
-		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
+		sameKind := func(r moves.BlockingReason) bool { return r.Kind == reason.Kind }
 		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)
 		}

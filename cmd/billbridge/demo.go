@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
@@ -66,7 +67,7 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 // useSandboxTable gives a config the table for backends that are sandboxes.
 func useSandboxTable(c *config.Config) (err error) {
 	overlay := translate.File{Name: "sandbox-overlay.yaml"}
-	if overlay.Data, err = embedded(overlay.Name)(); err != nil {
+	if overlay.Data, err = embedded(overlay.Name); err != nil {
 		return err
 	}
 	c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay)
@@ -101,8 +102,8 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 			continue
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.Key))}, Stage: p.Stage}
-		m.Author, m.Force = by, rollout.ReasonKinds
-		if half := 50; p.Stage == rollout.StageCanary {
+		m.Author, m.Force = by, moves.ReasonKinds
+		if half := 50; p.Stage == routing.StageCanary {
 			m.Percent = &half
 		}
 		if err := a.send(ctx, http.MethodPost, "/rollout/stage", nil, m); err != nil {

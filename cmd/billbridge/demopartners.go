@@ -9,8 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"billbridge/proxy/rollout"
-
+	"billbridge/proxy/routing"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -30,9 +29,23 @@ type demo struct {
 // A demoPartner is an invented partner.
 type demoPartner struct {
 	Key, Name, Form string
-	Weight          int
-	Stage           rollout.Stage
-	Receives, Quirk string
+	Weight          int           // how often it calls, compared with the others
+	Stage           routing.Stage // from the start
+
+	// Receives is how it answers callbacks, if not with success:
+	//
+	//	second   each callback at the second attempt
+	//	replay   at no attempt of the schedule: each callback fails, and a replay delivers it
+	//	gone     with 410, which ends the attempts
+	Receives string
+
+	// Quirk makes it different from the others:
+	//
+	//	unlucky     some of its calls time out, and it sends some bills twice
+	//	forgetful   some of its creates time out, and it does not read these bills
+	//	taxed       it sends tax, which a legacy backend cannot carry, in some bills
+	//	differs     the new backend does not know its key, so that there is a partner whose verdict is FAIL
+	Quirk string
 }
 
 // newDemo returns the demo, with a key for each partner.

@@ -50,7 +50,7 @@ func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
 
 func embeddedText(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := embedded(name)()
+	text, err := embedded(name)
 	must(t, err)
 	return text
 }

@@ -18,13 +18,13 @@ import (
 const exitDeskUsage = 64
 
 type deskCommand struct {
-	Cases  bool     `help:"List the cases, and run none."`
-	Plan   string   `placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
-	Hook   string   `placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
-	Listen string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
-	Case   []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
-	JUnit  string   `name:"junit" placeholder:"FILE" help:"Write the results as JUnit XML."`
-	Report string   `placeholder:"FILE" help:"Write the results as one HTML page."`
+	Cases  bool
+	Plan   string   `placeholder:"FILE"`
+	Hook   string   `placeholder:"URL"`
+	Listen string   `default:"127.0.0.1:8081" placeholder:"ADDR"`
+	Case   []string `placeholder:"ID"`
+	JUnit  string   `name:"junit" placeholder:"FILE"`
+	Report string   `placeholder:"FILE"`
 }
 
 // Run runs the plan, or lists the cases.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -11,13 +9,10 @@ import (
 )
 
 type hashCommand struct {
-	Operation string         `required:"" placeholder:"NAME" help:"The operation, such as bill.create."`
-	Form      translate.Form `required:"" placeholder:"FORM" help:"The form of the request, such as legacy or v2."`
+	Operation string         `required:"" placeholder:"NAME"`
+	Form      translate.Form `required:"" placeholder:"FORM"`
 	tableFlags
 }
-
-// maxRequest bounds the request on stdin, in bytes.
-const maxRequest = 1 << 20
 
 // Run prints the text and the hash.
 func (c *hashCommand) Run(s system) error {
@@ -29,12 +24,9 @@ func (c *hashCommand) Run(s system) error {
 		return usageError(fmt.Sprintf("--operation %s --form %s has no hash: use one of %s",
 			c.Operation, c.Form, strings.Join(withHash(table), ", ")))
 	}
-	body, err := io.ReadAll(io.LimitReader(withoutMark(s.in), maxRequest+1))
+	body, err := s.inputWithin(1, "request")
 	if err != nil {
 		return err
-	}
-	if len(body) > maxRequest {
-		return errors.New("the request is larger than 1 MiB")
 	}
 	signed, err := sign(table, c.Operation, c.Form, body)
 	if err != nil {

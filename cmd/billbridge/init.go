@@ -22,14 +22,14 @@ import (
 // The tags of a flag say which cases use it, by default all, and its value if it is not given. One without such a value
 // is required.
 type initCommand struct {
-	Case      string `enum:"pass-through,translate,callbacks,migration" required:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
-	Old       string `placeholder:"URL" cases:"migration" help:"With migration: the URL of the old backend."`
-	New       string `placeholder:"URL" help:"The URL of the backend; with migration, of the new backend."`
-	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" fallback:"v2" cases:"pass-through" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
-	PublicURL string `name:"public-url" placeholder:"URL" cases:"callbacks,migration" help:"With callbacks and migration: the URL at which backends reach the gateway."`
-	Store     string `placeholder:"STORE" fallback:"sqlite:billbridge.db" cases:"callbacks,migration" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
-	Listen    string `placeholder:"ADDR" fallback:"127.0.0.1:8080" help:"The address for partners (127.0.0.1:8080)."`
-	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
+	Case      string `enum:"pass-through,translate,callbacks,migration" required:"" placeholder:"CASE"`
+	Old       string `placeholder:"URL" cases:"migration"`
+	New       string `placeholder:"URL"`
+	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" fallback:"v2" cases:"pass-through"`
+	PublicURL string `name:"public-url" placeholder:"URL" cases:"callbacks,migration"`
+	Store     string `placeholder:"STORE" fallback:"sqlite:billbridge.db" cases:"callbacks,migration"`
+	Listen    string `placeholder:"ADDR" fallback:"127.0.0.1:8080"`
+	Output    string `default:"billbridge.yaml" placeholder:"FILE"`
 }
 
 // complete sets the values that were not given.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"billbridge/config"
@@ -33,24 +31,6 @@ func TestInitWritesTheExamples(t *testing.T) {
 		variable := func(string) (string, bool) { return "sqlite:billbridge.db", true }
 		if _, err := config.Parse(translate.File{Name: file, Data: []byte(out)}, variable); err != nil {
 			t.Errorf("billbridge would not start: %v", err)
-		}
-	}
-}
-
-// Values that have a meaning in YAML are quoted.
-func TestInitQuotesValues(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{"http://a/#b", "http://a/ #b", "http://a/b: c", "http://a/{b}", `http://a/"b"`, "http://a/'", "http://a:", "http://a/,x]"} {
-		file := filepath.Join(t.TempDir(), "b.yaml")
-		code, _, errs := runCommand(t, false, "init", "--case", "translate", "--new", url, "--output", file)
-		c, err := config.Load(file, os.LookupEnv)
-		switch refused := strings.Contains(url, "#"); {
-		case refused && (code != exitUsage || !strings.Contains(errs, "upstreams.new.url: must not have a query or a fragment")):
-			t.Errorf("%s: %d %s", url, code, errs)
-		case !refused && (code != exitOK || err != nil):
-			t.Errorf("%s: %d %s %v", url, code, errs, err)
-		case !refused && c.Upstreams[0].Form != "v2":
-			t.Errorf("%s: %+v", url, c.Upstreams[0])
 		}
 	}
 }

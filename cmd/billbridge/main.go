@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -98,24 +99,24 @@ type system struct {
 }
 
 type commands struct {
-	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
-	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
-	Desk      deskCommand      `cmd:"" help:"Practise with a partner's test system: run cases against it, and report what to repair."`
-	Init      initCommand      `cmd:"" help:"Create a config file with comments, for one of four cases."`
-	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
-	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
-	Hash      hashCommand      `cmd:"" help:"Print the hash of a request, and the text that is hashed."`
-	Map       mapCommand       `cmd:"" help:"Print the translation table."`
-	Callbacks callbacksCommand `cmd:"" help:"List the payment callbacks of a running gateway, and replay or drop failed ones."`
-	Bills     billsCommand     `cmd:"" help:"List and read the bills in the ledger of a running gateway."`
-	Rollout   rolloutCommand   `cmd:"" help:"Move partners of a running gateway from the old backend to the new one."`
-	Wave      waveCommand      `cmd:"" help:"Move many partners of a running gateway, one step at a time."`
-	Audit     auditCommand     `cmd:"" help:"List or export what operators did: decisions, reloads, sign-ins to the console, backups."`
-	Notify    notifyCommand    `cmd:"" help:"Test the destinations that a running gateway tells of events."`
-	Store     storeCommand     `cmd:"" help:"Back up the store, change its key, and show or confirm its clock."`
-	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard; and a page for partners."`
+	Serve     serveCommand     `cmd:""`
+	Sandbox   sandboxCommand   `cmd:""`
+	Desk      deskCommand      `cmd:""`
+	Init      initCommand      `cmd:""`
+	Check     checkCommand     `cmd:""`
+	Translate translateCommand `cmd:""`
+	Hash      hashCommand      `cmd:""`
+	Map       mapCommand       `cmd:""`
+	Callbacks callbacksCommand `cmd:""`
+	Bills     billsCommand     `cmd:""`
+	Rollout   rolloutCommand   `cmd:""`
+	Wave      waveCommand      `cmd:""`
+	Audit     auditCommand     `cmd:""`
+	Notify    notifyCommand    `cmd:""`
+	Store     storeCommand     `cmd:""`
+	Assets    assetsCommand    `cmd:""`
 
-	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
+	VersionFlag kong.VersionFlag `name:"version"`
 }
 
 const description = "billbridge is a reverse proxy between partners and billing backends " +
@@ -130,19 +131,46 @@ var parserOptions = []kong.Option{
 	kong.TypeMapper(reflect.TypeFor[operate.Force](), kong.MapperFunc(decodeForce)),
 }
 
-// helpText has the examples of each command and what else its flags do not say, after a line with # and the command.
+// helpText has the help of each command after a line with # and the command: what it does, in a line each its flags and
+// arguments, and after an empty line examples and what else there is to know. A flag that is not there is in the section
+// of a command above.
 //
 //go:embed help.txt
 var helpText string
 
 // addHelp adds helpText to the commands.
 func addHelp(k *kong.Kong) error {
-	details := map[string]string{}
-	for section := range strings.SplitSeq("\n"+helpText, "\n# ") {
-		command, text, _ := strings.Cut(section, "\n")
-		details[command] = strings.TrimSpace(text)
+	details, helps := map[string]string{}, map[string]string{}
+	for section := range strings.SplitSeq("\n"+helpText, "\n\n# ") {
+		head, detail, _ := strings.Cut(section, "\n\n")
+		var command string
+		for i, line := range strings.Split(strings.TrimPrefix(head, "\n# "), "\n") {
+			flag, help, _ := strings.Cut(line, " ")
+			switch {
+			case i == 0:
+				command = line
+			case line[0] == '-' || line[0] == '<':
+				helps[command+" "+flag] = help
+			default:
+				helps[command] = line
+			}
+		}
+		details[command] = strings.TrimSpace(detail)
 	}
-	eachCommand(k.Model.Node, k.Model.Name, func(n *kong.Node, command string) { n.Detail = details[command] })
+	eachCommand(k.Model.Node, k.Model.Name, func(n *kong.Node, command string) {
+		n.Help, n.Detail = cmp.Or(helps[command], n.Help), details[command]
+		add := func(v *kong.Value, name string) {
+			for at := command; v.Help == "" && at != ""; at = at[:max(0, strings.LastIndexByte(at, ' '))] {
+				v.Help = helps[at+" "+name]
+			}
+		}
+		for _, flag := range n.Flags {
+			add(flag.Value, "--"+flag.Name)
+		}
+		for _, argument := range n.Positional {
+			add(argument, "<"+argument.Name+">")
+		}
+	})
 	return nil
 }
 

@@ -8,14 +8,14 @@ import (
 )
 
 type notifyCommand struct {
-	Test notifyTest `cmd:"" help:"Send an example of each event to each destination of the config that wants it."`
+	Test notifyTest `cmd:""`
 }
 
 type notifyTest struct {
 	adminFlags
-	Kind   given `placeholder:"EVENT" help:"Only this event, such as kill_switch."`
-	DryRun bool  `help:"Send nothing, and print what would be sent."`
-	JSON   bool  `name:"json" help:"Print one JSON object per line instead of a table."`
+	Kind   given `placeholder:"EVENT"`
+	DryRun bool
+	JSON   bool `name:"json"`
 }
 
 // Run sends examples.

@@ -19,8 +19,8 @@ import (
 	"unicode/utf8"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -168,11 +168,12 @@ func parseOutputs(text string) *template.Template {
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
 		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
 		"word":       func(state any) string { return operate.InWords(fmt.Sprint(state), nil) },
-		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
+		"kinds":      func(r []moves.BlockingReason) string { return moves.JoinKinds(moves.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
 		"percent":    func(f config.Fraction) float64 { return 100 * float64(f) },
 		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
+		"list":       func(one any) []any { return []any{one} },
 		"fields":     func(of any, fields []translate.Field) any { return map[string]any{"Of": of, "Fields": fields} },
 	}).Parse(text))
 	for _, one := range t.Templates() {

@@ -9,30 +9,30 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 
 	"github.com/alecthomas/kong"
 )
 
 type rolloutCommand struct {
-	Status   rolloutStatus  `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
-	Report   rolloutReport  `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
-	Compare  rolloutCompare `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
-	Next     rolloutNext    `cmd:"" help:"Move a partner to the next stage."`
-	Set      rolloutSet     `cmd:"" help:"Set the stage of a partner, or the default stage."`
-	Stop     rolloutStop    `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
-	Resume   rolloutChange  `cmd:"" help:"Turn the kill switch off: the stages apply again."`
-	Begin    rolloutBegin   `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
-	Moved    rolloutMoved   `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
-	Restored rolloutChange  `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset   `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
-	Key      rolloutKey     `cmd:"" help:"Add a new key to a partner."`
+	Status   rolloutStatus  `cmd:""`
+	Report   rolloutReport  `cmd:""`
+	Compare  rolloutCompare `cmd:""`
+	Next     rolloutNext    `cmd:""`
+	Set      rolloutSet     `cmd:""`
+	Stop     rolloutStop    `cmd:""`
+	Resume   rolloutChange  `cmd:""`
+	Begin    rolloutBegin   `cmd:""`
+	Moved    rolloutMoved   `cmd:""`
+	Restored rolloutChange  `cmd:""`
+	Reset    rolloutReset   `cmd:""`
+	Key      rolloutKey     `cmd:""`
 }
 
 // partnerFlags name a partner.
 type partnerFlags struct {
-	Partner given `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
-	KeyFile given `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash, not the key."`
+	Partner given `placeholder:"REF"`
+	KeyFile given `placeholder:"FILE"`
 }
 
 // reference returns what the admin listener gets for a --partner: a hash as it is, and for every other text that of a
@@ -87,67 +87,57 @@ func readKey(file string) (string, error) {
 
 type rolloutSet struct {
 	moveFlags
-	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string `required:"" enum:"old,shadow,canary,new,drained,default" placeholder:"STAGE" help:"The stage: old, shadow (with bills: shared), canary, new or drained; or default to remove the partner's own one; with --default, to return to that of the config."`
-	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100."`
+	Default bool
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained,default" placeholder:"STAGE"`
+	Percent *int   `placeholder:"N"`
 }
 
 // Run sets a stage.
 func (c *rolloutSet) Run(ctx context.Context, partner operate.PartnerRef) error {
 	switch {
-	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
+	case (c.Percent != nil) != (c.Stage == string(routing.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
+	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: routing.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutStop struct {
 	decisionFlags
-	Force operate.Force `placeholder:"REASONS" help:"Stop although there are these reasons against it: calls (the old backend cannot carry calls that partners make), restored."`
+	Force operate.Force `placeholder:"REASONS"`
 }
 
 // Run turns the kill switch on.
 func (c *rolloutStop) Run(ctx context.Context) error {
-	changed, err := c.decide(ctx, "stop", operate.Decision{Force: c.Force})
-	switch {
-	case err != nil:
-		return err
-	case changed.Unstored != "" && !changed.Already:
-		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did "+
-			"not record it: %s\n"+
-			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
-			"and a restart of this one ends it", changed.Unstored)
-	}
-	return c.showChange("stop", changed)
+	return c.rollout(ctx, "stop", operate.Decision{Force: c.Force})
 }
 
 type rolloutBegin struct {
 	decisionFlags
-	Force operate.Force `placeholder:"REASONS" help:"bills_at_new: begin although the ledger of the new store already has bills at the new backend."`
+	Force operate.Force `placeholder:"REASONS"`
 }
 
 // Run begins the rollout.
 func (c *rolloutBegin) Run(ctx context.Context) error {
-	return c.change(ctx, "begin", operate.Decision{Force: c.Force})
+	return c.rollout(ctx, "begin", operate.Decision{Force: c.Force})
 }
 
 type rolloutMoved struct {
 	decisionFlags
-	Upstream string `arg:"" placeholder:"NAME" help:"The name of the upstream in the config."`
+	Upstream string `arg:"" placeholder:"NAME"`
 }
 
 // Run allows the change.
 func (c *rolloutMoved) Run(ctx context.Context) error {
-	return c.change(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
+	return c.rollout(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
 }
 
 type rolloutReset struct {
 	decisionFlags
 	partnerFlags
-	All   bool          `help:"Reset the counts of all partners."`
-	Force operate.Force `placeholder:"REASONS" help:"verdict: reset although a verdict is FAIL, because its cause is fixed."`
+	All   bool
+	Force operate.Force `placeholder:"REASONS"`
 }
 
 // Run resets counts.
@@ -158,7 +148,7 @@ func (c *rolloutReset) Run(ctx context.Context, partner operate.PartnerRef) erro
 	case c.All:
 		partner.Partner = operate.All
 	}
-	return c.change(ctx, "reset", partner, operate.Decision{Force: c.Force})
+	return c.rollout(ctx, "reset", partner, operate.Decision{Force: c.Force})
 }
 
 // rolloutChange is a command whose name is that of the change.
@@ -166,5 +156,5 @@ type rolloutChange struct{ decisionFlags }
 
 // Run makes the change.
 func (c *rolloutChange) Run(ctx context.Context, k *kong.Context) error {
-	return c.change(ctx, k.Selected().Name)
+	return c.rollout(ctx, k.Selected().Name)
 }

@@ -11,15 +11,15 @@ import (
 	"os"
 	"strings"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/evidence"
 )
 
 type rolloutCompare struct {
 	adminFlags
 	partnerFlags
-	IDs  given `name:"ids" required:"" placeholder:"FILE" help:"The bills in this file, or - for stdin, one id per line."`
-	JSON bool  `name:"json" help:"Print one JSON object instead of a table."`
+	IDs  given `name:"ids" required:"" placeholder:"FILE"`
+	JSON bool  `name:"json"`
 }
 
 // Run compares bills.
@@ -126,4 +126,13 @@ func withoutMark(r io.Reader) *bufio.Reader {
 		_, _ = in.Discard(len(byteOrderMark)) // which Peek has read
 	}
 	return in
+}
+
+// inputWithin returns all of stdin without a byte order mark, which must not be larger than some MiB. what is the input in the words of an error.
+func (s *system) inputWithin(mebibytes int64, what string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(withoutMark(s.in), mebibytes<<20+1))
+	if err == nil && int64(len(text)) > mebibytes<<20 {
+		err = fmt.Errorf("the %s is larger than %d MiB", what, mebibytes)
+	}
+	return text, err
 }

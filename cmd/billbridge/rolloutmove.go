@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -15,9 +14,9 @@ import (
 type moveFlags struct {
 	decisionFlags
 	partnerFlags
-	PartnerFile given         `placeholder:"FILE" help:"The partners in this file, or - for stdin: one per line, as for --partner. Empty lines and lines that begin with # are left out."`
-	Force       operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
-	DryRun      bool          `help:"Print the change, its effect and the reasons against it, and change nothing."`
+	PartnerFile given         `placeholder:"FILE"`
+	Force       operate.Force `placeholder:"REASONS"`
+	DryRun      bool
 }
 
 // move changes the stage of each partner that is named, or the default, by an action of the admin listener.
@@ -43,16 +42,15 @@ func (f *moveFlags) move(
 	return f.moveOne(ctx, action, append(in, one)...)
 }
 
+// moveOne moves a partner.
 func (f *moveFlags) moveOne(ctx context.Context, action string, in ...any) error {
-	if !f.DryRun {
-		return f.change(ctx, action, append(in, operate.Decision{Force: f.Force})...)
+	v := verb{"/rollout/" + action, "stage", f.DryRun}
+	if f.DryRun {
+		v.said = "preview"
+	} else {
+		in = append(in, operate.Decision{Force: f.Force})
 	}
-	var preview operate.Change
-	in = append(in, operate.Switch{Preview: true})
-	if err := f.send(ctx, http.MethodPost, "/rollout/"+action, &preview, in...); err != nil {
-		return err
-	}
-	return f.showChange("preview", preview)
+	return f.do(ctx, v, &operate.Change{}, in...)
 }
 
 // moveAll moves the partners of the file. It goes on after a refusal, and ends after any other error.
@@ -82,12 +80,6 @@ func (f *moveFlags) moveAll(ctx context.Context, action string, in ...any) error
 	}
 	printf(f.err, "%d of %d partners %s.\n", left, len(partners), what)
 	return errReported
-}
-
-// isRefusal reports whether the gateway refused a request, and so changed nothing.
-func isRefusal(err error) bool {
-	var failed *adminError
-	return errors.As(err, &failed) && failed.status < http.StatusInternalServerError
 }
 
 // A listedPartner is a partner in a file.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/evidence"
 )
 
 type rolloutReport struct {
 	adminFlags
 	partnerFlags
-	Format string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"The output format: text or json (${default})."`
+	Format string `default:"text" enum:"text,json" placeholder:"FORMAT"`
 }
 
 // Run prints the report.

@@ -10,8 +10,8 @@ import (
 type rolloutStatus struct {
 	adminFlags
 	partnerFlags
-	Limit int  `default:"100" placeholder:"N" help:"The maximum number of partners (${default}); 0 for all."`
-	JSON  bool `name:"json" help:"Print JSON instead of a table."`
+	Limit int  `default:"100" placeholder:"N"`
+	JSON  bool `name:"json"`
 }
 
 // Run shows the status.

@@ -18,10 +18,10 @@ import (
 )
 
 type sandboxCommand struct {
-	Listen  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for partners (${default})."`
-	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the pages for developers, and of the control API, which pays bills, sets faults, and shows the log of calls (${default})."`
-	Partner string `name:"partners" type:"path" placeholder:"FILE" help:"Add the partners of this file, a JSON list of what POST /partners of the control API takes. Each needs a control_token, with which it signs in on the pages of the control address and sees only itself."`
-	Data    string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
+	Listen  string `default:"127.0.0.1:8081" placeholder:"ADDR"`
+	Control string `default:"127.0.0.1:8082" placeholder:"ADDR"`
+	Partner string `name:"partners" type:"path" placeholder:"FILE"`
+	Data    string `placeholder:"FILE"`
 
 	sandbox.Options
 }

@@ -18,11 +18,11 @@ import (
 )
 
 type serveCommand struct {
-	Config string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
-	Demo   bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
-	Rate   int    `default:"5" placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (${default})."`
-	Listen string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
-	Admin  string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
+	Config string `placeholder:"FILE"`
+	Demo   bool
+	Rate   int    `default:"5" placeholder:"N"`
+	Listen string `placeholder:"ADDR"`
+	Admin  string `placeholder:"ADDR"`
 }
 
 // Run serves until ctx ends.

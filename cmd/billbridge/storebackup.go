@@ -14,8 +14,8 @@ import (
 
 type storeBackup struct {
 	decisionFlags
-	File   string `arg:"" placeholder:"FILE" help:"The file to create. It must not exist."`
-	Config string `required:"" placeholder:"FILE" help:"The config of the gateway, which may be running."`
+	File   string `arg:"" placeholder:"FILE"`
+	Config string `required:"" placeholder:"FILE"`
 }
 
 // Run copies the store.
@@ -60,7 +60,7 @@ func (c *storeBackup) record(ctx context.Context, admin *config.Admin) {
 		}
 	}
 	refused := (*adminError)(nil)
-	err := c.post(ctx, "/store/backup", nil, operate.Backup{File: c.File})
+	err := c.do(ctx, verb{path: "/store/backup", said: "nothing"}, nil, operate.Backup{File: c.File})
 	if err != nil && (given || errors.As(err, &refused)) {
 		printf(c.err, "The audit log does not have this backup: %s\n", linesOf(err))
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 type storeKey struct {
-	OldKey given  `placeholder:"FILE" help:"The file of the key that the store has. If omitted, the store is not encrypted."`
-	Config string `required:"" placeholder:"FILE" help:"The config with the new key in store.key. Without it the store is decrypted."`
+	OldKey given  `placeholder:"FILE"`
+	Config string `required:"" placeholder:"FILE"`
 }
 
 // Run encrypts the store with the key of the config.

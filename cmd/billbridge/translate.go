@@ -14,14 +14,14 @@ import (
 )
 
 type translateCommand struct {
-	Operation string         `required:"" placeholder:"NAME" help:"The operation, such as bill.create. billbridge map lists all."`
-	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply" help:"The message of the operation: request or reply."`
-	From      translate.Form `required:"" placeholder:"FORM" help:"The form of the input: v2 or legacy, or one of those of --table."`
-	To        translate.Form `required:"" placeholder:"FORM" help:"The form of the output: v2 or legacy, or one of those of --table."`
-	Request   string         `placeholder:"FILE" help:"With --message reply: the caller's request, in the caller's form. A reply can echo its fields, and a success must be about what it asks for. Without it, a success may be about anything."`
-	Table     string         `placeholder:"FILE" help:"Use this table instead of the built-in one."`
-	Overlay   string         `placeholder:"FILE" help:"Apply this overlay to the table."`
-	Lines     bool           `help:"Read one document per line, and write one per line. A refused line has no output."`
+	Operation string         `required:"" placeholder:"NAME"`
+	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply"`
+	From      translate.Form `required:"" placeholder:"FORM"`
+	To        translate.Form `required:"" placeholder:"FORM"`
+	Request   string         `placeholder:"FILE"`
+	Table     string         `placeholder:"FILE"`
+	Overlay   string         `placeholder:"FILE"`
+	Lines     bool
 }
 
 // maxDepth is the maximum nesting of a document. The gateway uses limits.depth of its config instead.
@@ -50,12 +50,7 @@ func (c *translateCommand) Run(s system) error {
 		err = c.translateLines(translator, request, s, out)
 	} else {
 		var doc []byte
-		doc, err = io.ReadAll(io.LimitReader(withoutMark(s.in), maxDocument+1))
-		switch {
-		case err != nil:
-		case len(doc) > maxDocument:
-			err = fmt.Errorf("the document is larger than %d MiB", maxDocument>>20)
-		default:
+		if doc, err = s.inputWithin(maxDocument>>20, "document"); err == nil {
 			err = c.translateDocument(translator, request, doc, "", s, out)
 		}
 	}

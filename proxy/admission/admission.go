@@ -11,84 +11,59 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
-	"billbridge/proxy/partner"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/time/rate"
 )
 
 // An Admission has what calls use of a gateway at the same time, and limits it. It is safe for concurrent use.
 type Admission struct {
-	memory   memory // of the bodies of requests
-	inFlight inFlight
-	proved   provedKeys
-	partners partnerLimits
+	memory // of the bodies of requests
+	inFlight
+	provedKeys
+	partnerLimits
+	rowLimits
 
 	draining context.Context // ends when the drain begins
 	drain    context.CancelFunc
 }
 
-// New returns an admission without limits, see Use. It panics if r has its metrics.
-func New(r prometheus.Registerer, log *slog.Logger) *Admission {
+// New returns an admission without limits, see Use. It panics if r has its metrics. rows is how many rows the keys of
+// one source without a success can add to the store at once.
+func New(r prometheus.Registerer, log *slog.Logger, rows int) *Admission {
 	refused := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_requests_limited_total",
 		Help: "Requests that were refused because a limit of the config was reached.",
 	}, []string{"limit"})
-	for _, limit := range limits {
+	for _, limit := range []string{"memory", "in_flight", "partner_in_flight", "partner_rate"} {
 		refused.WithLabelValues(limit)
 	}
 	a := new(Admission)
 	a.draining, a.drain = context.WithCancel(context.Background())
 	a.memory.refused = refused.WithLabelValues("memory")
-	a.memory.gauge = promauto.With(r).NewGauge(prometheus.GaugeOpts{
+	a.gauge = promauto.With(r).NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_body_bytes", Help: "Bytes of limits.memory that bodies of requests and large replies use.",
 	})
-	a.inFlight.from, a.inFlight.memory = map[netip.Prefix]*Source{}, &a.memory
-	a.inFlight.refused, a.inFlight.log = refused.WithLabelValues("in_flight"), accesslog.Limited(log, time.Minute)
-	a.partners = partnerLimits{refused: refused, proved: &a.proved, partners: map[uint64]*partnerCalls{}}
+	a.inFlight = inFlight{
+		from: map[netip.Prefix]*Source{}, memory: &a.memory,
+		refused: refused.WithLabelValues("in_flight"), log: accesslog.Limited(log, time.Minute),
+	}
+	a.partnerLimits = partnerLimits{refused: refused, proved: &a.provedKeys, partners: map[uint64]*partnerCalls{}}
+	for i := range a.rowLimits.sources {
+		a.rowLimits.sources[i] = rate.NewLimiter(newRows, rows)
+	}
 	return a
 }
 
 // Use sets the limits.
 func (a *Admission) Use(l *config.Limits) {
-	a.memory.use(l)
-	a.inFlight.limits.Store(l)
+	a.use(l)
+	a.limits.Store(l)
 }
 
 // Drain gives bodies that are still being read PartialRequestTimeout to arrive.
 func (a *Admission) Drain() { a.drain() }
-
-// CutOldest ends the request whose body has been arriving for the longest time. It returns false if there is none.
-func (a *Admission) CutOldest() bool { return a.memory.cutOldest() }
-
-// Enter counts a request. If ok is true, the caller must call Leave with the source at its end; it is nil without
-// limits of its own. If there are too many requests, the one whose body has been arriving for the longest time is cut.
-func (a *Admission) Enter(r *http.Request) (from *Source, ok bool) { return a.inFlight.enter(r) }
-
-// Leave ends what Enter has counted.
-func (a *Admission) Leave(from *Source) { a.inFlight.leave(from) }
-
-// EnterPartner counts a call of a partner. If the partner is over a limit, it says which; else the caller must call
-// LeavePartner at the end of the call.
-func (a *Admission) EnterPartner(who partner.ID, from *Source, limit config.PartnerLimit) (PartnerCall, *Over) {
-	return a.partners.enter(who, from, limit, time.Now())
-}
-
-// LeavePartner ends what EnterPartner has counted. The zero call is none.
-func (a *Admission) LeavePartner(call PartnerCall) {
-	if call.Counted() {
-		a.partners.leave(call)
-	}
-}
-
-// Prove records that a backend has answered about a bill of a partner, whose key a source has sent.
-func (a *Admission) Prove(who partner.ID, from *Source) { a.proved.prove(hashOf(who), from) }
-
-// Proof returns what is known of the key of a partner, whichever source sends it.
-func (a *Admission) Proof(who partner.ID) Proof { return a.proved.of(hashOf(who), nil) }
-
-// SourceHash returns a hash of a source.
-func SourceHash(from *Source) uint64 { return hashOfSource(0, from) }
 
 // Hold returns an empty part of the memory, of a source.
 func (a *Admission) Hold(from *Source) Held { return Held{memory: &a.memory, from: from} }

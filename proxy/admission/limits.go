@@ -15,9 +15,6 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limits are the values of the label limit of billbridge_requests_limited_total.
-var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
-
 // inFlight counts the requests in progress, and limits them: all of them (limits.InFlight), and those from one
 // source ([config.Limits.Source]), which has the limit of its connections: over HTTP/2 one connection can have many
 // requests. Safe for concurrent use.
@@ -41,9 +38,9 @@ type Source struct {
 	held     int64 // bytes of bodies; guarded by the mutex of memory
 }
 
-// enter counts a request. If ok is true, the caller must call leave with the source at its end; it is nil without
+// Enter counts a request. If ok is true, the caller must call Leave with the source at its end; it is nil without
 // limits of its own. If there are too many requests, the one whose body has been arriving for the longest time is cut.
-func (f *inFlight) enter(r *http.Request) (from *Source, ok bool) {
+func (f *inFlight) Enter(r *http.Request) (from *Source, ok bool) {
 	limits := f.limits.Load()
 	name, limited, err := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	if err != nil {
@@ -56,7 +53,7 @@ func (f *inFlight) enter(r *http.Request) (from *Source, ok bool) {
 		from = f.from[name]
 	}
 	if from != nil && from.requests >= limits.AddressConnections ||
-		f.now >= limits.InFlight && !f.memory.cutOldest() {
+		f.now >= limits.InFlight && !f.memory.CutOldest() {
 		f.refused.Inc()
 		return nil, false
 	}
@@ -73,7 +70,8 @@ func (f *inFlight) enter(r *http.Request) (from *Source, ok bool) {
 	return from, true
 }
 
-func (f *inFlight) leave(from *Source) {
+// Leave ends what Enter has counted.
+func (f *inFlight) Leave(from *Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now--
@@ -123,9 +121,9 @@ type Over struct {
 	After    time.Duration // when it can be sent again
 }
 
-// enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
-// caller must call leave at the end of the call.
-func (p *partnerLimits) enter(
+// EnterPartner counts a call of a partner at a time. If the partner is over a limit, it says which; else the caller
+// must call LeavePartner at the end of the call.
+func (p *partnerLimits) EnterPartner(
 	who partner.ID, from *Source, limit config.PartnerLimit, now time.Time,
 ) (call PartnerCall, over *Over) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
@@ -169,9 +167,6 @@ func half(limit config.PartnerLimit) config.PartnerLimit {
 	return config.PartnerLimit{InFlight: (limit.InFlight + 1) / 2, Rate: limit.Rate / 2, Burst: (limit.Burst + 1) / 2}
 }
 
-// Counted reports whether it was counted.
-func (c PartnerCall) Counted() bool { return c.partnerCalls != nil }
-
 func (c PartnerCall) count(n int) {
 	c.calls.inFlight += n
 	if c.foreign {
@@ -179,8 +174,11 @@ func (c PartnerCall) count(n int) {
 	}
 }
 
-// leave ends a call that enter has counted.
-func (p *partnerLimits) leave(call PartnerCall) {
+// LeavePartner ends what EnterPartner has counted. The zero call is none.
+func (p *partnerLimits) LeavePartner(call PartnerCall) {
+	if call.partnerCalls == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if call.count(-1); call.unused(time.Now()) {

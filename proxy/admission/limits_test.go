@@ -14,7 +14,7 @@ import (
 
 func newTestPartnerLimits(t *testing.T) *partnerLimits {
 	t.Helper()
-	return &New(nil, slog.New(slog.DiscardHandler)).partners
+	return &New(nil, slog.New(slog.DiscardHandler), 1).partnerLimits
 }
 
 func TestPartnerRate(t *testing.T) {
@@ -22,26 +22,26 @@ func TestPartnerRate(t *testing.T) {
 	p, now := newTestPartnerLimits(t), time.Now()
 	limit := config.PartnerLimit{Rate: 0.5, Burst: 3}
 	for range 3 {
-		calls, over := p.enter("a", nil, limit, now)
+		calls, over := p.EnterPartner("a", nil, limit, now)
 		if over != nil {
 			t.Fatal(over)
 		}
-		p.leave(calls)
+		p.LeavePartner(calls)
 	}
-	_, over := p.enter("a", nil, limit, now)
+	_, over := p.EnterPartner("a", nil, limit, now)
 	if over == nil || *over != (Over{Rate: 0.5, After: 2 * time.Second}) {
 		t.Fatalf("%+v", over)
 	}
-	if _, over := p.enter("a", nil, limit, now.Add(1900*time.Millisecond)); over == nil || over.After != 100*time.Millisecond {
+	if _, over := p.EnterPartner("a", nil, limit, now.Add(1900*time.Millisecond)); over == nil || over.After != 100*time.Millisecond {
 		t.Errorf("%+v", over)
 	}
-	if _, over := p.enter("b", nil, limit, now); over != nil {
+	if _, over := p.EnterPartner("b", nil, limit, now); over != nil {
 		t.Errorf("another partner: %+v", over)
 	}
-	if _, over := p.enter("a", nil, limit, now.Add(2*time.Second)); over != nil {
+	if _, over := p.EnterPartner("a", nil, limit, now.Add(2*time.Second)); over != nil {
 		t.Errorf("after Retry-After: %+v", over)
 	}
-	if _, over := p.enter("a", nil, config.PartnerLimit{Rate: 100, Burst: 100}, now.Add(2*time.Second)); over != nil {
+	if _, over := p.EnterPartner("a", nil, config.PartnerLimit{Rate: 100, Burst: 100}, now.Add(2*time.Second)); over != nil {
 		t.Errorf("after a reload: %+v", over)
 	}
 }
@@ -51,17 +51,17 @@ func TestPartnerCallsInProgress(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	limit := config.PartnerLimit{InFlight: 2, Rate: 1, Burst: 4}
-	first, _ := p.enter("a", nil, limit, now)
-	if _, over := p.enter("a", nil, limit, now); over != nil {
+	first, _ := p.EnterPartner("a", nil, limit, now)
+	if _, over := p.EnterPartner("a", nil, limit, now); over != nil {
 		t.Fatal(over)
 	}
 	for range 10 {
-		if _, over := p.enter("a", nil, limit, now); over == nil || *over != (Over{InFlight: 2, After: time.Second}) {
+		if _, over := p.EnterPartner("a", nil, limit, now); over == nil || *over != (Over{InFlight: 2, After: time.Second}) {
 			t.Fatalf("%+v", over)
 		}
 	}
-	p.leave(first)
-	if _, over := p.enter("a", nil, limit, now); over != nil {
+	p.LeavePartner(first)
+	if _, over := p.EnterPartner("a", nil, limit, now); over != nil {
 		t.Error(over)
 	}
 }
@@ -71,11 +71,11 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	for i := range 30_000 {
-		calls, over := p.enter(partner.ID(strconv.Itoa(i)), nil, config.PartnerLimit{InFlight: 64}, now)
+		calls, over := p.EnterPartner(partner.ID(strconv.Itoa(i)), nil, config.PartnerLimit{InFlight: 64}, now)
 		if over != nil {
 			t.Fatal(over)
 		}
-		p.leave(calls)
+		p.LeavePartner(calls)
 	}
 	if n := len(p.partners); n != 0 {
 		t.Errorf("%d partners without a rate", n)
@@ -83,8 +83,8 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	limit := config.PartnerLimit{Rate: 0.1, Burst: 1}
 	most := 0
 	for i := range 100_000 { // 1,000 a second: each is over after 10 s
-		if calls, over := p.enter(partner.ID(strconv.Itoa(i)), nil, limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
-			p.leave(calls)
+		if calls, over := p.EnterPartner(partner.ID(strconv.Itoa(i)), nil, limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
+			p.LeavePartner(calls)
 		}
 		most = max(most, len(p.partners))
 	}

@@ -160,8 +160,8 @@ func (m *memory) cut(from *Source, needs *Held) bool {
 	return false
 }
 
-// cutOldest is cut for a request that needs no memory.
-func (m *memory) cutOldest() bool {
+// CutOldest ends the request whose body has been arriving for the longest time. It returns false if there is none.
+func (m *memory) CutOldest() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cut(nil, nil)

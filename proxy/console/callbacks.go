@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,35 +11,17 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
 )
 
 // A callbacksPage is the data of the page callbacks.
 type callbacksPage struct {
-	Filter    url.Values
-	Tabs      []callbackTab
+	list
 	Upstreams []string
-	Partners  []string // the names of the config
 	Ages      []string
-	List      []operate.Callback
+	Callbacks []operate.Callback
 	Missing   operate.MissingList
-	Problem   string // of the filter
-	This      string // the address of the page
-	Next      string // the address of the next page; "" if this is the last one
-
-	// the addresses of decisions about all failed callbacks of the filter; "" if others are shown
-	ReplayAll, DropAll string
-
-	HasBills bool
-}
-
-// A callbackTab shows the callbacks of one state.
-type callbackTab struct {
-	State   string // "" for all
-	Link    string
-	Count   int // of those that need somebody or something; -1 if they are not counted
-	Over    bool
-	Current bool
+	All       string // the query of decisions about all failed callbacks of the filter; "" if others are shown
+	HasBills  bool
 }
 
 // callbackAges are the choices of the filter: received within, or longer ago if it begins with a minus sign.
@@ -51,15 +32,6 @@ const countedMost = 10_000
 
 // callbacksOnPage is the number of callbacks of one page.
 const callbacksOnPage = 100
-
-// callbackFilterOf returns the filter of a query, without empty values.
-func callbackFilterOf(q url.Values) url.Values {
-	f := url.Values{}
-	for _, key := range []string{"state", "partner", "bill", "upstream", "age", "after"} {
-		f.Set(key, strings.TrimSpace(q.Get(key)))
-	}
-	return without(f)
-}
 
 // selected returns a filter as package operate reads it.
 func (c *Console) selected(f url.Values) url.Values {
@@ -77,45 +49,10 @@ func (c *Console) selected(f url.Values) url.Values {
 	return without(q)
 }
 
-// without removes the keys that have no value.
-func without(q url.Values) url.Values {
-	for key := range q {
-		if q.Get(key) == "" {
-			q.Del(key)
-		}
-	}
-	return q
-}
-
-// partnerID returns the digits of a partner that the visitor named: by its name in the config, or by its digits.
-func (c *Console) partnerID(named string) string {
-	if p := c.Config().Partners.Named(named); p != nil {
-		return p.Hash
-	}
-	return named
-}
-
-// suggestedMost is the most names that a form suggests: with more, a browser is slow, and nobody reads them.
-const suggestedMost = 500
-
-// partnerNames are the names of the config for the suggestions of a form; none if there are too many.
-func (c *Console) partnerNames() []string {
-	var names []string
-	if len(c.Config().Partners) > suggestedMost {
-		return nil
-	}
-	for _, p := range c.Config().Partners {
-		names = append(names, p.Name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // callbacks shows the callbacks of a filter, the newest first.
 func (c *Console) callbacks(r *http.Request) (a answer, err error) {
-	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
-		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
+		list: c.listOf(r, "/deliveries", "state", "partner", "bill", "upstream", "age", "after"),
 		Ages: callbackAges, HasBills: c.Operator.Rollout != nil,
 	}
 	for _, u := range c.Config().Upstreams {
@@ -124,50 +61,24 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	if len(c.Config().Notify) > 0 {
 		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
-	if page.Tabs, err = c.callbackTabs(r, f); err != nil {
+	counts := askNext(r, &err, c.Operator.Counts, operate.CountLimit{AtMost: countedMost})
+	page.addTabs("state", "after", counts, "", "failed", "waiting", "superseded", "delivered", "dropped")
+	page.Missing = askNext(r, &err, c.Operator.Missing, operate.MissingFilter{})
+	if err != nil {
 		return a, err
 	}
 	var found operate.CallbackPage
 	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
-	if err = operate.Decode(c.selected(f), &selected); err == nil {
+	if err = operate.Decode(c.selected(page.Filter), &selected); err == nil {
 		found, err = ask(r, c.Operator.Callbacks, selected)
 	}
-	if problem, ok := problemOf(err); ok { // of the filter: the form stays
-		page.Problem, err = problem, nil
+	if page.Callbacks = found.Callbacks; found.Next != 0 {
+		page.More = page.With("after", strconv.FormatInt(found.Next, 10))
 	}
-	if err != nil {
-		return a, err
+	if page.Filter.Get("state") == "failed" && len(page.Callbacks) > 0 {
+		_, page.All, _ = strings.Cut(page.With("after", ""), "?")
 	}
-	page.List = found.Callbacks
-	if page.Missing, err = ask(r, c.Operator.Missing, operate.MissingFilter{}); err != nil {
-		return a, err
-	}
-	if found.Next != 0 {
-		page.Next = "/deliveries?" + changed(f, "after", strconv.FormatInt(found.Next, 10))
-	}
-	if f.Get("state") == "failed" && len(page.List) > 0 {
-		all := changed(f, "after", "")
-		page.ReplayAll, page.DropAll = "/deliveries/all/replay?"+all, "/deliveries/all/drop?"+all
-	}
-	return show("callbacks", page)
-}
-
-// callbackTabs are the states, with the numbers of those that wait or failed.
-func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
-	counts, err := ask(r, c.Operator.Counts, operate.CountLimit{AtMost: countedMost})
-	if err != nil {
-		return nil, err
-	}
-	var tabs []callbackTab
-	for _, state := range []string{"", "failed", "waiting", "superseded", "delivered", "dropped"} {
-		link := "/deliveries?" + changed(f, "state", state, "after", "")
-		tab := callbackTab{State: state, Link: link, Count: -1, Current: state == f.Get("state")}
-		if n, counted := counts[state]; counted {
-			tab.Count, tab.Over = n.Number, n.More
-		}
-		tabs = append(tabs, tab)
-	}
-	return tabs, nil
+	return withProblem(r, answer{page: "callbacks", data: &page}, &page.Problem, err) // the form stays
 }
 
 // A callbackPage is the data of the page callback.
@@ -185,100 +96,58 @@ func (c *Console) callback(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page := callbackPage{
-		Callback: one, HasBills: c.Operator.Rollout != nil, Done: doneOf(r, decisions...),
+		Callback: one, HasBills: c.Operator.Rollout != nil, Done: doneOf(r, "replay", "drop"),
 	}
 	page.MayDrop = page.State == "failed"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
 	return show("callback", page)
 }
 
-// decisions are what can be done with failed callbacks.
-var decisions = []string{"replay", "drop"}
-
-// A decisionPage is the data of the page callback-decision: what a decision would do, before it is confirmed.
-type decisionPage struct {
-	Do      string // replay or drop
-	ID      string // of one callback; "" for several
-	Filter  url.Values
-	Fields  url.Values // the filter for the form; of one callback, the reasons that it overrides
-	Count   int
-	Over    bool              // more than Count
-	Done    *operate.Progress // of a decision about several that was made; nil before
-	Blocked string            // why it is not possible; "" if it is
-	Reasons []rollout.BlockingReason
+// A callbackChoice is what a decision about callbacks concerns: one, or the failed ones of a filter.
+type callbackChoice struct {
+	ID     string // "" for several
+	Filter url.Values
+	Count  int
+	Over   bool // more than Count
 }
 
-// decideCallback shows what a decision about one callback would do, and takes it.
-func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
-	do, id := r.PathValue("do"), r.PathValue("id")
-	if !slices.Contains(decisions, do) {
-		return a, errPath
-	}
-	choice := operate.Choice{
-		CallbackRef: operate.CallbackRef{ID: id}, Redelivery: operate.Redelivery{Do: do},
-	}
-	if r.Method == http.MethodPost {
-		choice.By = by(r)
-		if named := r.PostFormValue("force"); named != "" {
-			_ = choice.Force.UnmarshalText([]byte(named)) // it never fails
-		}
-		if _, err := ask(r, c.Operator.DecideCallback, choice); err != nil {
-			return a, err
-		}
-		return goTo("/deliveries/" + url.PathEscape(id) + "?done=" + do)
-	}
-	page := decisionPage{Do: do, ID: id, Count: 1}
-	choice.DryRun = true
-	_, err = ask(r, c.Operator.DecideCallback, choice)
-	return showDecision(r, page, err)
+// decideCallback decides about one callback.
+func (c *Console) decideCallback(r *http.Request) (answer, error) {
+	d := decision{Of: "callbacks", About: callbackChoice{ID: r.PathValue("id"), Count: 1}}
+	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: r.PathValue("id")}}
+	return d.decide(r, func() error {
+		choice.Do, choice.DryRun = d.Do, true
+		_, err := ask(r, c.Operator.DecideCallback, choice)
+		return err
+	}, func(by operate.Decision) error {
+		choice.Author, choice.Force, choice.DryRun = by.Author, by.Force, false
+		_, err := ask(r, c.Operator.DecideCallback, choice)
+		return err
+	})
 }
 
-// showDecision returns the page of a decision, with the reason why it is not possible.
-func showDecision(r *http.Request, page decisionPage, err error) (answer, error) {
-	if refused := (*operate.Error)(nil); errors.As(err, &refused) && refused.Reasons != nil {
-		page.Reasons, err = refused.Reasons, nil
-		page.Fields = url.Values{"force": {rollout.JoinKinds(rollout.KindsOf(page.Reasons))}}
-	}
-	return withProblem(r, answer{page: "callback-decision", data: &page}, &page.Blocked, err)
-}
-
-// decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends
-// when the visitor leaves the page.
-func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
-	do := r.PathValue("do")
-	if !slices.Contains(decisions, do) {
-		return a, errPath
-	}
-	if r.Method == http.MethodPost {
-		if err := r.ParseForm(); err != nil { // a part of a filter would select too many
-			return a, errForm
+// decideCallbacks decides about all failed callbacks of a filter. The work ends when the visitor leaves the page.
+func (c *Console) decideCallbacks(r *http.Request) (answer, error) {
+	d := decision{Of: "callbacks", Back: "/deliveries?state=failed"}
+	var all operate.Selection
+	return d.decide(r, func() error {
+		choice := callbackChoice{Filter: filterOf(r.URL.Query(), "partner", "bill", "upstream", "age")}
+		if d.Fields = c.selected(choice.Filter); r.Method == http.MethodPost { // as it was when the visitor saw it
+			d.Fields = without(maps.Clone(r.PostForm))
+			d.Fields.Del("by")
 		}
-		r.PostForm.Set("by", by(r))
-		var s operate.Selection
-		page := decisionPage{Do: do, Done: &operate.Progress{}}
-		err := operate.Decode(without(r.PostForm), &s)
+		err := operate.Decode(d.Fields, &all)
+		counted := all
+		counted.Do, counted.DryRun, counted.Limit = d.Do, true, operate.AtMost(countedMost+1)
 		if err == nil {
-			s.Do = do
-			err = c.Operator.DecideCallbacks(r.Context(), s, func(step operate.Progress) { *page.Done = step })
+			err = c.Operator.DecideCallbacks(r.Context(), counted, func(p operate.Progress) {
+				choice.Count, choice.Over = min(p.Of, countedMost), p.Of > countedMost
+			})
 		}
-		if err != nil {
-			return a, err
-		}
-		return show("callback-decision", page)
-	}
-	f := callbackFilterOf(r.URL.Query())
-	f.Del("state")
-	f.Del("after")
-	page := decisionPage{Do: do, Filter: f, Fields: c.selected(f)}
-	s := operate.Selection{
-		Redelivery:     operate.Redelivery{Do: do, DryRun: true},
-		CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)},
-	}
-	err = operate.Decode(page.Fields, &s)
-	if err == nil {
-		err = c.Operator.DecideCallbacks(r.Context(), s, func(p operate.Progress) {
-			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
-		})
-	}
-	return showDecision(r, page, err)
+		d.About, d.Nothing = choice, choice.Count == 0
+		return err
+	}, func(by operate.Decision) error {
+		all.Do, all.Author = d.Do, by.Author
+		return c.Operator.DecideCallbacks(r.Context(), all, func(step operate.Progress) { d.Result = step })
+	})
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -19,26 +18,16 @@ import (
 
 // A callsPage is the data of the page calls.
 type callsPage struct {
-	Filter   callFilter
-	Config   *config.Config
-	Routes   []string // the values of the filter
-	Partners []string // the names of the config
-	Tabs     []outcomeTab
-	Problem  string // the key of a text; "" if the filter is valid
-	Rows     []callRow
-	Live     bool   // the page follows new calls
-	Query    string // of the page with the newest calls
-	Paused   string // the query of the page as it is now
-	Older    string // the query of the next page; "" if this is the last one
-	Spans    []span // of the calls that are kept
-	Search   string // a command that finds the calls in the log
-}
-
-// An outcomeTab shows the calls of one outcome.
-type outcomeTab struct {
-	Outcome outcome // "" for all
-	Query   string
-	Current bool
+	list
+	callFilter
+	Config *config.Config
+	Routes []string // the values of the filter
+	Rows   []callRow
+	Live   bool   // the page follows new calls
+	Newest string // the address of the page with the newest calls
+	Paused string // the address of the page as it is now
+	Spans  []span // of the calls that are kept
+	Search string // a command that finds the calls in the log
 }
 
 // A callRow is a call as pages show it: without a value of the caller that may be personal data.
@@ -76,29 +65,26 @@ var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 func (c *Console) calls(r *http.Request) (answer, error) {
 	f, problem := c.callFilterOf(r.URL.Query())
 	page := callsPage{
-		Filter: f, Config: c.Config(), Routes: routeReasons, Partners: c.partnerNames(),
-		Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
+		list:       list{Path: "/calls", Filter: f.Values, Names: c.partnerNames(), Problem: problem},
+		callFilter: f, Config: c.Config(), Routes: routeReasons, Spans: c.ring.spans(outcome(f.Get("outcome"))),
 	}
 	if problem != "" {
 		return answer{page: "calls", data: page, status: http.StatusBadRequest}, nil
 	}
 	page.Search = c.searchOf(&f)
-	for _, o := range append([]outcome{""}, outcomes...) {
-		tab := changed(f.Values, "outcome", string(o), "before", "")
-		page.Tabs = append(page.Tabs, outcomeTab{o, tab, string(o) == f.Get("outcome")})
-	}
-	page.Live, page.Query = f.before == 0 && f.To.IsZero(), changed(f.Values, "before", "", "to", "")
+	page.addTabs("outcome", "before", nil, append([]string{""}, outcomes...)...)
+	page.Live, page.Newest = f.before == 0 && f.To.IsZero(), page.With("before", "", "to", "")
 	found, more := c.ring.list(f.match, f.before, callsOnPage)
 	newest := c.ring.newest()
 	if len(found) > 0 { // the page is the same while no call matches
 		newest = found[0].number
 	}
-	page.Paused = changed(f.Values, "before", keyOf(newest+1))
+	page.Paused = page.With("before", keyOf(newest+1))
 	for _, one := range found {
 		page.Rows = append(page.Rows, rowOf(one))
 	}
 	if more {
-		page.Older = changed(f.Values, "before", found[len(found)-1].Key())
+		page.More = page.With("before", found[len(found)-1].Key())
 	}
 	return show("calls", page)
 }
@@ -192,17 +178,15 @@ func (f *callFilter) parse(zone *time.Location) (problem string) {
 	return ""
 }
 
-// changed returns a query with other values, given as keys and values. An empty value removes its key.
-func changed(q url.Values, pairs ...string) string {
-	q = maps.Clone(q)
-	for pair := range slices.Chunk(pairs, 2) {
-		q.Set(pair[0], pair[1])
-	}
-	return without(q).Encode()
-}
-
 // Detailed reports whether more than the outcome is selected.
-func (f callFilter) Detailed() bool { return changed(f.Values, "outcome", "", "before", "") != "" }
+func (f callFilter) Detailed() bool {
+	for key := range f.Values {
+		if key != "outcome" && key != "before" {
+			return true
+		}
+	}
+	return false
+}
 
 // match reports whether the filter selects a call.
 func (f callFilter) match(x *proxy.Finished) bool {

@@ -149,16 +149,18 @@ func (c *Console) routes() map[string]handler {
 			"GET /waves/{name}":                  c.oneWave,
 			"GET,POST /waves/{name}/{do}":        c.decideWave,
 			"GET /bills":                         c.bills,
-			"POST /bills/read":                   c.readBill,
+			"POST /bills/read":                   c.bills,
 			"POST /bills/read-all":               c.readAllBills,
 		})
 	}
 	if c.Operator.Relay != nil {
 		maps.Copy(all, map[string]handler{
-			"GET /deliveries":                c.callbacks,
-			"GET /deliveries/{id}":           c.callback,
-			"GET,POST /deliveries/{id}/{do}": c.decideCallback,
-			"GET,POST /deliveries/all/{do}":  c.decideCallbacks,
+			"GET /deliveries":                  c.callbacks,
+			"GET /deliveries/{id}":             c.callback,
+			"GET,POST /deliveries/{id}/replay": c.decideCallback,
+			"GET,POST /deliveries/{id}/drop":   c.decideCallback,
+			"GET,POST /deliveries/all/replay":  c.decideCallbacks,
+			"GET,POST /deliveries/all/drop":    c.decideCallbacks,
 		})
 	}
 	return all

@@ -3,60 +3,57 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 )
 
-// A movePage is the data of the page move: what a change of the rollout would do, before it is confirmed.
-type movePage struct {
-	Do       string // next, set, unset, stop or resume
-	Partner  string // as in the address; "" for stop and resume
-	Stages   []rollout.Stage
-	Stage    string // that the visitor chose, with set
-	Percent  string
-	Preview  *operate.Change // nil while there is nothing to show
-	Problem  string          // why the change is not possible, or was not made
-	Changed  bool            // the state is no longer the one that the visitor has seen
-	NotYet   bool            // there are reasons, and the visitor has not confirmed that they do not matter
-	Unstored string          // a stop that is in effect on this gateway alone
+// A moveHead is what a change of the rollout is about: a partner as in the address, "" for stop and resume; with set a
+// stage that the visitor chose.
+type moveHead struct {
+	operate.Move
+	Stages []routing.Stage
 }
 
-// move shows what a change would do, and makes it. Both ask for a preview first: a change is made only if it is still
-// the one that the visitor has seen.
+// move decides about the stage of a partner, or about the kill switch.
 func (c *Console) move(do string) handler {
 	return func(r *http.Request) (answer, error) {
-		page := movePage{
-			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(),
-			Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: r.PathValue("partner")}, Do: do}
+		d := decision{Of: "move", Fields: url.Values{}}
+		if m.Partner == operate.Default {
+			d.Back = "/partners"
 		}
-		if page.Stage != string(rollout.StageCanary) {
-			page.Percent = ""
-		}
-		if do == "set" && page.Stage == "" {
-			return show("move", page)
-		}
-		m := operate.Move{
-			PartnerRef: operate.PartnerRef{Partner: page.Partner}, Do: do, Switch: operate.Switch{Preview: true},
-		}
-		switch do {
-		case "set":
-			m.Stage = rollout.Stage(page.Stage)
-			if percent, err := strconv.Atoi(page.Percent); err == nil {
-				m.Percent = &percent
-			}
-		case "unset":
+		switch stage := r.FormValue("stage"); {
+		case do == "unset":
 			m.Stage = operate.Unset
-		}
-		preview, err := c.change(r, m)
-		if err == nil {
-			if page.Preview = &preview; r.Method == http.MethodPost && !preview.Already {
-				return c.confirmMove(r, page, m)
+		case do == "set":
+			d.Fields.Set("stage", stage)
+			if stage == string(routing.StageCanary) {
+				d.Fields.Set("percent", r.FormValue("percent"))
 			}
 		}
-		return withProblem(r, answer{page: "move", data: &page}, &page.Problem, err)
+		return d.decide(r, func() error {
+			err := operate.Decode(without(d.Fields), &m)
+			d.Head = moveHead{m, c.stages()}
+			if d.Nothing = do == "set" && m.Stage == ""; d.Nothing || err != nil {
+				return err
+			}
+			m.Preview = true
+			preview, err := c.change(r, m)
+			d.About, d.Reasons, d.Nothing = preview, preview.Reasons, preview.Already
+			d.Seen = url.Values{"from": {preview.Old()}, "to": {preview.New()}}
+			if do == "next" { // to the stage that the visitor has seen, and to no other one
+				m.Stage, m.Percent = routing.Stage(preview.To), preview.ToPercent
+			}
+			return err
+		}, func(by operate.Decision) error {
+			m.Switch = operate.Switch{Decision: by}
+			changed, err := c.change(r, m)
+			if changed.Unstored != "" {
+				d.Result = changed.Unstored
+			}
+			return err
+		})
 	}
 }
 
@@ -72,36 +69,6 @@ func (c *Console) change(r *http.Request, m operate.Move) (operate.Change, error
 }
 
 // stages are those that the page offers.
-func (c *Console) stages() []rollout.Stage {
-	return rollout.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
-}
-
-// Kinds are the kinds of the reasons against the change. The visitor confirms each.
-func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Preview.Reasons) }
-
-// confirmMove makes the change that the visitor has seen.
-func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (answer, error) {
-	page.Changed = page.Preview.Old() != r.PostFormValue("from") || page.Preview.New() != r.PostFormValue("to")
-	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
-		return !slices.Contains(r.PostForm["force"], string(kind))
-	})
-	if page.Changed || page.NotYet {
-		return answer{page: "move", data: page, status: http.StatusConflict}, nil
-	}
-	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
-	if page.Do == "next" { // to the stage that the visitor has seen, and to no other one
-		m.Stage, m.Percent = rollout.Stage(page.Preview.To), page.Preview.ToPercent
-	}
-	changed, err := c.change(r, m)
-	if err != nil {
-		return withProblem(r, answer{page: "move", data: &page}, &page.Problem, err)
-	}
-	if page.Unstored = changed.Unstored; page.Unstored != "" {
-		return show("move", page)
-	}
-	to := "/partners"
-	if page.Partner != "" && page.Partner != operate.Default {
-		to += "/" + url.PathEscape(page.Partner)
-	}
-	return goTo(to + "?done=" + page.Do)
+func (c *Console) stages() []routing.Stage {
+	return routing.StagesWith(c.Operator.Rollout.Settings().Config.Bills)
 }

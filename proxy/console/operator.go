@@ -20,6 +20,16 @@ func ask[In, Out any](r *http.Request, verb func(context.Context, In) (Out, erro
 	return verb(ctx, in)
 }
 
+// askNext is ask after other questions, unless one of them has failed.
+func askNext[In, Out any](
+	r *http.Request, err *error, verb func(context.Context, In) (Out, error), in In,
+) (out Out) {
+	if *err == nil {
+		out, *err = ask(r, verb, in)
+	}
+	return out
+}
+
 // problemOf returns the text of an error that is about what the visitor asked for: the values, the state, and also
 // further ones.
 func problemOf(err error, also ...operate.Refusal) (text string, ok bool) {

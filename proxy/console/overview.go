@@ -1,8 +1,6 @@
 package console
 
 import (
-	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -35,10 +32,11 @@ type overviewPage struct {
 
 // An attention is something that needs a person.
 type attention struct {
-	ID   string // of the element
-	Text template.HTML
-	Link string // where it can be seen or changed
 	Bad  bool
+	ID   string // of the element
+	Link string // where it can be seen or changed
+	Key  string // of its text
+	Args []any  // texts, numbers, times and notes
 }
 
 // overview shows the last 60 minutes, and what needs a person.
@@ -53,15 +51,33 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 		page.Since = since
 	}
 	a := attentions{console: c, r: r}
-	a.readiness()
+	if c.Ready != nil {
+		for _, p := range c.Ready() {
+			a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
+		}
+	}
 	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
 		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
 	}
-	a.upstreams(page.Upstreams)
-	page.Rollout = a.rollout()
-	a.waves()
-	page.Callbacks = a.callbacks()
-	a.outcomes(page.Total)
+	for _, u := range page.Upstreams {
+		if u.Opened != nil {
+			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {failed}}.Encode()
+			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
+		}
+	}
+	if c.Operator.Rollout != nil {
+		page.Rollout = a.rollout()
+	}
+	if c.Operator.Relay != nil {
+		page.Callbacks = a.callbacks()
+	}
+	// With a rollout the ledger has those that nobody has resolved yet.
+	if n := page.Total.Of[unknown]; n > 0 && c.Operator.Rollout == nil {
+		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
+	}
+	if n := page.Total.Of[failed]; n > 0 {
+		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", pages.Number(n))
+	}
 	page.Attention = a.list
 	return show("overview", page)
 }
@@ -85,74 +101,30 @@ type attentions struct {
 	console *Console
 	r       *http.Request
 	list    []attention
-	unread  bool // the state of the rollout could not be read
 }
 
-// add adds something that needs a person. key is that of its text; the args are texts, numbers and times.
+// add adds something that needs a person.
 func (a *attentions) add(bad bool, id, link, key string, args ...any) {
-	a.list = append(a.list, attention{id, a.text(key, args), link, bad})
-}
-
-func (a *attentions) text(key string, args []any) template.HTML {
-	for i, arg := range args {
-		if _, isNumber := arg.(int); isNumber {
-			continue
-		}
-		if n, isNote := arg.(evidence.Note); isNote {
-			args[i] = note(pages.Language(a.r), n)
-			continue
-		}
-		html, err := a.console.site.Time(arg)
-		if err != nil {
-			html = template.HTML(template.HTMLEscapeString(fmt.Sprint(arg)))
-		}
-		args[i] = html
-	}
-	text, err := a.console.texts.T(pages.Language(a.r), key, args...)
-	if err != nil {
-		a.console.Logger.Error("a text of the console is missing", "error", err.Error())
-		text = key
-	}
-	return template.HTML(text)
-}
-
-// readiness reports what is not ready.
-func (a *attentions) readiness() {
-	if a.console.Ready == nil {
-		return
-	}
-	for _, p := range a.console.Ready() {
-		a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
-	}
-}
-
-func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
-	for _, u := range list {
-		if u.Opened != nil {
-			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {string(failed)}}.Encode()
-			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
-		}
-	}
+	a.list = append(a.list, attention{bad, id, link, key, args})
 }
 
 // lostWritesShown is how long after a fail-over the overview shows that the store lacks writes, or may lack some.
 const lostWritesShown = 24 * time.Hour
 
-// rollout returns the state of the rollout, or nil if there is none.
+// rollout returns the state of the rollout, or nil if it cannot be read.
 func (a *attentions) rollout() *operate.Status {
-	c := a.console
-	if c.Operator.Rollout == nil {
-		return nil
-	}
-	status, err := ask(a.r, c.Operator.Status, operate.Page{Limit: operate.AtMost(1)})
+	o := a.console.Operator
+	status, err := ask(a.r, o.Status, operate.Page{Limit: operate.AtMost(1)})
 	if err != nil {
-		a.unread = true
 		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
 	a.state(status)
-	if n := c.Operator.Rollout.Unclear(); n > 0 {
+	if n := o.Rollout.Unclear(); n > 0 {
 		a.add(true, "bills", "/bills", "overview.unknown_bills", pages.Number(n))
+	}
+	if o.Store != nil {
+		a.waves()
 	}
 	return &status
 }
@@ -181,11 +153,7 @@ func (a *attentions) state(status operate.Status) {
 
 // waves reports the waves that the gateway has paused, and the partners that wait for a person.
 func (a *attentions) waves() {
-	o := a.console.Operator
-	if o.Rollout == nil || o.Store == nil || a.unread {
-		return
-	}
-	list, err := ask(a.r, o.Waves, operate.WaveFilter{Active: true})
+	list, err := ask(a.r, a.console.Operator.Waves, operate.WaveFilter{Active: true})
 	if err != nil {
 		a.add(true, "waves", "/waves", "overview.rollout_error", err.Error())
 	}
@@ -200,13 +168,9 @@ func (a *attentions) waves() {
 	}
 }
 
-// callbacks returns the numbers of callbacks that wait and that failed, or nil if there are none.
+// callbacks returns the numbers of callbacks that wait and that failed, or nil if they cannot be read.
 func (a *attentions) callbacks() operate.Counts {
-	c := a.console
-	if c.Operator.Relay == nil {
-		return nil
-	}
-	counts, err := ask(a.r, c.Operator.Counts, operate.CountLimit{AtMost: 1000})
+	counts, err := ask(a.r, a.console.Operator.Counts, operate.CountLimit{AtMost: 1000})
 	if err != nil {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
@@ -223,15 +187,4 @@ func atLeast(n operate.Number) string {
 		return pages.Number(n.Number) + "+"
 	}
 	return pages.Number(n.Number)
-}
-
-// outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
-func (a *attentions) outcomes(total summary) {
-	// With a rollout the ledger has those that nobody has resolved yet.
-	if n := total.Of[unknown]; n > 0 && a.console.Operator.Rollout == nil {
-		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
-	}
-	if n := total.Of[failed]; n > 0 {
-		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", pages.Number(n))
-	}
 }

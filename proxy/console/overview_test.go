@@ -81,7 +81,9 @@ func TestOverviewShowsTheStateOfTheRollout(t *testing.T) {
 		a.state(status)
 		got := ""
 		for _, one := range a.list {
-			got += map[bool]string{true: "problem ", false: "notice "}[one.Bad] + one.Link + " " + string(one.Text)
+			text, err := a.console.say("en", one.Key, one.Args)
+			must(t, err)
+			got += map[bool]string{true: "problem ", false: "notice "}[one.Bad] + one.Link + " " + string(text)
 		}
 		if !strings.HasPrefix(got, want) || want == "" && got != "" || len(a.list) > 1 {
 			t.Errorf("%s: %q", line, got)

@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"slices"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -92,9 +91,8 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 
 // functions are the functions of the templates, beside those of package pages:
 //
-//	{{translated .Text}}      an English text of the table
-//	{{details .Detail}}       what a translation does with a field
-//	{{note .Text .Note}}      a note of the rollout, with its English text
+//	{{words .About}}          an English text of the table, what a translation does with a field, or a note of the rollout
+//	{{say "key" .Args}}       a text with a list of arguments: texts, numbers, times and notes
 //	{{partner .ID id…}}       a partner: its name and the 12 digits, a link with an id if there is a rollout
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
@@ -102,11 +100,9 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 //	{{milliseconds .Took}}    a duration in milliseconds
 //	{{rounded .P50}}          a duration with a unit and two digits
 func (c *Console) functions(lang string) template.FuncMap {
-	all := c.texts
 	return template.FuncMap{
-		"translated": func(english string) template.HTML { return all.translated(lang, english) },
-		"details":    func(d translate.Details) template.HTML { return all.details(lang, d) },
-		"note":       func(n evidence.Note) template.HTML { return note(lang, n) },
+		"words": func(of any) template.HTML { return c.texts.words(lang, of) },
+		"say":   func(key string, args []any) (template.HTML, error) { return c.say(lang, key, args) },
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
@@ -116,6 +112,25 @@ func (c *Console) functions(lang string) template.FuncMap {
 		"milliseconds": milliseconds,
 		"rounded":      rounded,
 	}
+}
+
+// say returns the text of a key with arguments, as HTML.
+func (c *Console) say(lang, key string, args []any) (template.HTML, error) {
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case int:
+			shown[i] = arg
+		case evidence.Note:
+			shown[i] = c.texts.words(lang, arg)
+		case string:
+			shown[i] = template.HTML(template.HTMLEscapeString(arg))
+		default:
+			shown[i], _ = c.site.Time(arg) // a time
+		}
+	}
+	text, err := c.texts.T(lang, key, shown...)
+	return template.HTML(text), err
 }
 
 // partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID. With a

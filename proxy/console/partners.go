@@ -1,30 +1,28 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // A partnersPage is the data of the page partners.
 type partnersPage struct {
+	list
 	operate.PartnerList
-	Stages  []rollout.Stage
+	Stages  []routing.Stage
 	Rulings []evidence.Ruling
-	Filter  url.Values
 	From    int            // the place of the first partner of the page
-	More    string         // the query of the next page; "" if this is the last one
 	Status  operate.Status // without partners
-	Named   []string       // the names of the config
 	Find    string         // a partner that was not found
-	Problem string
-	Done    string // what was changed just now: stop or resume
+	Done    string         // what was changed just now: stop or resume
 }
 
 // To is the place of the last partner of the page.
@@ -36,39 +34,32 @@ const partnersOnPage = 100
 // partners shows a page of the table.
 func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.Operator
-	q := r.URL.Query()
 	page := partnersPage{
-		Stages: c.stages(), Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
-		Done: doneOf(r, "stop", "resume"),
+		list:   c.listOf(r, "/partners", "stage", "verdict", "ready", "after"),
+		Stages: c.stages(), Rulings: evidence.Rulings, Done: doneOf(r, "stop", "resume"),
 	}
-	if find := strings.TrimSpace(q.Get("partner")); find != "" {
-		id := c.partnerID(find)
+	if page.Find = strings.TrimSpace(r.URL.Query().Get("partner")); page.Find != "" {
+		id := c.partnerID(page.Find)
 		_, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: operate.PartnerRef{Partner: id}})
 		if err == nil {
 			return goTo("/partners/" + url.PathEscape(id))
 		}
-		page.Find, page.Problem = find, err.Error()
-	}
-	for _, key := range []string{"stage", "verdict", "ready", "after"} {
-		page.Filter.Set(key, strings.TrimSpace(q.Get(key)))
+		page.Problem = err.Error()
 	}
 	query := operate.PartnerQuery{Limit: operate.AtMost(partnersOnPage)}
-	err := operate.Decode(without(page.Filter), &query)
+	err := operate.Decode(page.Filter, &query)
 	page.From = query.After + 1
 	// A limit of one: of the status the page needs what is true for all partners.
-	status, failed := ask(r, o.Status, operate.Page{Limit: operate.AtMost(1)})
-	if page.Status = status; err == nil {
-		err = failed
-	}
-	if err == nil {
-		page.PartnerList, err = ask(r, o.Partners, query)
-	}
+	var failed error
+	page.Status, failed = ask(r, o.Status, operate.Page{Limit: operate.AtMost(1)})
+	err = cmp.Or(err, failed)
+	page.PartnerList = askNext(r, &err, o.Partners, query)
 	if err != nil { // the kill switch is on this page and must be found while the store is down
 		page.Problem = err.Error()
 		return answer{page: "partners", data: page, status: statusOf(err)}, nil
 	}
 	if page.Next != 0 {
-		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
+		page.More = page.With("after", strconv.Itoa(page.Next))
 	}
 	return show("partners", page)
 }
@@ -98,16 +89,10 @@ func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	o := c.Operator
 	page := partnerPage{Named: r.PathValue("partner"), Done: doneOf(r, "next", "set", "unset")}
 	ref := operate.PartnerRef{Partner: page.Named}
-	if page.Status, err = ask(r, o.Status, operate.Page{PartnerRef: ref}); err != nil {
-		return a, err
-	}
-	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
-	if err == nil {
-		page.Report, err = ask(r, o.Evidence, ref) // list has the next stage
-	}
-	if err == nil {
-		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})
-	}
+	page.Status = askNext(r, &err, o.Status, operate.Page{PartnerRef: ref})
+	list := askNext(r, &err, o.Partners, operate.PartnerQuery{PartnerRef: ref})
+	page.Report = askNext(r, &err, o.Evidence, ref) // list has the next stage
+	page.History = askNext(r, &err, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})
 	if err != nil {
 		return a, err
 	}

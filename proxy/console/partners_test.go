@@ -11,12 +11,13 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -37,7 +38,7 @@ func newRolloutDeskWith(t testing.TB, bills config.Bills) *rolloutDesk {
 	t.Helper()
 	s := proxytest.Open(t, "memory:")
 	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, bills: "+string(bills)+", settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
-	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
+	router, err := routing.New(t.Context(), c, routing.Options{Store: s})
 	must(t, err)
 	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
 	console, err := New(Options{Config: configOf(c), Operator: operator})
@@ -120,18 +121,18 @@ func TestReasonsHaveTexts(t *testing.T) {
 	all, err := readTexts()
 	must(t, err)
 	// The pages do not begin a rollout and assign no bill.
-	kinds := slices.DeleteFunc(slices.Clone(rollout.ReasonKinds), func(k rollout.ReasonKind) bool { return k == rollout.AtNew || k == rollout.NotAtBoth })
+	kinds := slices.DeleteFunc(slices.Clone(moves.ReasonKinds), func(k moves.ReasonKind) bool { return k == moves.AtNew || k == moves.NotAtBoth })
 	for _, kind := range kinds {
 		if all.Texts["reason.clear."+string(kind)] == nil {
 			t.Errorf("no text for reasons of kind %s", kind)
 		}
-		against := kind != rollout.FromStore && kind != rollout.Newer // a move
+		against := kind != moves.FromStore && kind != moves.Newer // a move
 		if against && all.Texts["reason.short."+string(kind)] == nil {
 			t.Errorf("no short text for reasons of kind %s", kind)
 		}
 	}
 	for key := range all.Texts {
-		if kind, ok := strings.CutPrefix(key, "reason.clear."); ok && !slices.Contains(kinds, rollout.ReasonKind(kind)) {
+		if kind, ok := strings.CutPrefix(key, "reason.clear."); ok && !slices.Contains(kinds, moves.ReasonKind(kind)) {
 			t.Errorf("a text for reasons of kind %s, which does not exist", kind)
 		}
 	}

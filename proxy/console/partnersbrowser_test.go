@@ -9,12 +9,13 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/console"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 
 	"github.com/chromedp/chromedp"
 )
@@ -36,13 +37,13 @@ store: {url: "sqlite:unused.db"}
 rollout: {old: old, new: new, bills: ` + string(bills) + `, settle: 1h}
 partners:
 `
-	stages := rollout.StagesWith(bills)
+	stages := routing.StagesWith(bills)
 	for i := range 110 { // the others have no name
 		text += fmt.Sprintf("  %s: {name: %q}\n", partner.ShortOf(key(i)), fmt.Sprint(names[i%len(names)], " ", 1+i/len(names)))
 	}
 	c := proxytest.Config(t, text)
 	s := proxytest.Open(t, "memory:")
-	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
+	router, err := routing.New(t.Context(), c, routing.Options{Store: s})
 	must(t, err)
 	inForce := func() *config.Config { return c }
 	o = operate.New(operate.Options{Config: inForce, Store: s, Rollout: router})
@@ -64,10 +65,10 @@ partners:
 			router.Counts().Add(id, "bill.read", evidence.Comparison{Class: evidence.Differs, Bill: "B", Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprIssuer", Kind: evidence.InCode}}})
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(id)}, Stage: stages[i%len(stages)]}
-		if m.By, m.Force = "anna", rollout.ReasonKinds; m.Stage == rollout.StageCanary {
+		if m.By, m.Force = "anna", moves.ReasonKinds; m.Stage == routing.StageCanary {
 			m.Percent = new([]int{10, 25, 50}[i%3])
 		}
-		if m.Stage != rollout.StageOld {
+		if m.Stage != routing.StageOld {
 			_, err = o.Move(t.Context(), m)
 		}
 		must(t, err)

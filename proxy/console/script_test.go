@@ -21,7 +21,7 @@ import (
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -209,10 +209,10 @@ func (s *stored) make(words []string) (shown string) {
 			}))
 		}
 	case "event":
-		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{
+		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{Notice: store.Notice{
 			ID: words[1], Upstream: config.NotifyUpstream, Form: config.Slack,
-			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Once: true, Received: s.now,
-		}, time.Hour))
+			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Received: s.now,
+		}, News: store.News{Once: true}}, time.Hour))
 	case "missing":
 		a := store.Address{
 			ID: words[1], Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"),
@@ -229,10 +229,10 @@ func (s *stored) make(words []string) (shown string) {
 		must(s.t, s.store.EndLook(s.t.Context(), l, time.Time{}))
 	case "reads":
 		s.operator.ReadBill = func(
-			_ context.Context, upstream string, as rollout.Credentials, _ string,
-		) (rollout.BackendBill, rollout.Credentials) {
+			_ context.Context, upstream string, as routing.Credentials, _ string,
+		) (routing.BackendBill, routing.Credentials) {
 			as.Key = "one"
-			return rollout.BackendBill{
+			return routing.BackendBill{
 				Upstream: upstream, Result: "has it", State: words[1], Amount: words[2] + hostile, Code: "0000",
 			}, as
 		}

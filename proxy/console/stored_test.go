@@ -12,7 +12,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -35,7 +35,7 @@ type stored struct {
 	t       *testing.T
 	store   *store.Store
 	relay   *relay.Relay
-	rollout *rollout.Router
+	rollout *routing.Router
 	now     time.Time
 
 	operator *operate.Operator
@@ -49,7 +49,7 @@ func newStored(t *testing.T) *stored {
 	c := proxytest.Config(t, storedConfig)
 	var err error
 	s.relay = relay.New(c, relay.Options{Store: opened, Now: clock})
-	if s.rollout, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: clock}); err != nil {
+	if s.rollout, err = routing.New(t.Context(), c, routing.Options{Store: opened, Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })
@@ -68,12 +68,12 @@ func (s *stored) add(key, bill string, state store.State, age time.Duration) str
 		}
 		return 'x'
 	}, strings.ToLower(key+bill))
-	c := store.Callback{
+	c := store.Callback{Notice: store.Notice{
 		ID: id, Address: "a" + id, Upstream: "old", Partner: partner.Of(key), Bill: bill, Form: "v2", URL: "http://127.0.0.1:1/paid/" + hostile,
-		Host: "127.0.0.1:1", Order: id, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: []byte(`{"code":"0000"}`), Received: at, Next: at,
-	}
-	if fresh, _, err := s.store.Accept(s.t.Context(), c, time.Hour); err != nil || !fresh {
-		s.t.Fatal(fresh, err)
+		Host: "127.0.0.1:1", Order: id, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: []byte(`{"code":"0000"}`), Received: at,
+	}, Delivery: store.Delivery{Next: at}}
+	if got, err := s.store.Accept(s.t.Context(), c, time.Hour); err != nil || !got.Fresh {
+		s.t.Fatal(got, err)
 	}
 	if state == store.Waiting {
 		return id

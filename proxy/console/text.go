@@ -1,12 +1,13 @@
 package console
 
 import (
+	"fmt"
 	"html/template"
 	"strings"
 	"sync"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/pages"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 )
 
@@ -33,18 +34,18 @@ func (x texts) in(language string, details translate.Details) string {
 	return strings.Join(all, "; ")
 }
 
-// translated returns the translation of an English text of the table.
-func (x texts) translated(language, english string) template.HTML {
-	return inLanguage(language, english, x.in(language, translate.Details{{Format: english}}))
-}
-
-// details returns the translation of details.
-func (x texts) details(language string, d translate.Details) template.HTML {
-	return inLanguage(language, d.String(), x.in(language, d))
-}
-
-// inLanguage returns a text as HTML: the translation or, if there is none, the English text with lang="en".
-func inLanguage(language, english, translation string) template.HTML {
+// words returns what the pages show and others word, as HTML: an English text of the table, what a translation does with
+// a field, or a note of the rollout. If there is no translation it is the English text with lang="en".
+func (x texts) words(language string, of any) template.HTML {
+	english, translation := fmt.Sprint(of), ""
+	switch of := of.(type) {
+	case evidence.Note:
+		translation = evidence.Language(language).Words(of)
+	case translate.Details:
+		translation = x.in(language, of)
+	default:
+		translation = x.in(language, translate.Details{{Format: english}})
+	}
 	escaped := template.HTMLEscapeString(english)
 	switch {
 	case english == "" || language == pages.Languages[0]:
@@ -53,9 +54,4 @@ func inLanguage(language, english, translation string) template.HTML {
 		return template.HTML(`<span lang="en">` + escaped + `</span>`)
 	}
 	return template.HTML(template.HTMLEscapeString(translation))
-}
-
-// note returns the translation of a note of the rollout.
-func note(language string, n evidence.Note) template.HTML {
-	return inLanguage(language, n.String(), evidence.Language(language).Words(n))
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +40,7 @@ func TestTimesAreInTheZoneOfTheProcess(t *testing.T) {
 			t.Errorf("the breaker has no time in %s: %s", language, attentionsOn(body))
 		}
 	}
-	a := attentions{console: c}
-	a.r = httptest.NewRequest("GET", "/", nil)
-	a.add(true, "", "", "overview.stopped_here", "<b>")
-	has(t, string(a.list[0].Text), "&lt;b&gt;")
+	text, err := c.say("en", "overview.stopped_here", []any{"<b>"})
+	must(t, err)
+	has(t, string(text), "&lt;b&gt;")
 }

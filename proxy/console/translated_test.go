@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -78,15 +78,15 @@ func TestTranslated(t *testing.T) {
 		language, want string
 		got            any
 	}{
-		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.details("ko", two)},
-		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.details("en", two)},
-		{"ko", `<span lang="en">1 of 2 &lt;b&gt;; 3</span>`, all.details("ko", translate.Details{d("%v of %v <b>", 1, 2), d("%v", 3)})},
-		{"ko", `<span lang="en">an error, </span>`, note("ko", evidence.Say("list", []evidence.Note{evidence.Say("list", "an error"), {Kind: "nothing"}}))},
-		{"ko", "금액", all.translated("ko", "amount")},
-		{"en", "amount", all.translated("en", "amount")},
-		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.translated("ko", "100 % <b>")},
-		{"ko", "", all.translated("ko", "")},
-		{"ko", "%[2]v &lt;i&gt; %[1]v", all.translated("ko", "%v of %v <b>")}, // an overlay can describe a field so
+		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.words("ko", two)},
+		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.words("en", two)},
+		{"ko", `<span lang="en">1 of 2 &lt;b&gt;; 3</span>`, all.words("ko", translate.Details{d("%v of %v <b>", 1, 2), d("%v", 3)})},
+		{"ko", `<span lang="en">an error, </span>`, all.words("ko", evidence.Say("list", []evidence.Note{evidence.Say("list", "an error"), {Kind: "nothing"}}))},
+		{"ko", "금액", all.words("ko", "amount")},
+		{"en", "amount", all.words("en", "amount")},
+		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.words("ko", "100 % <b>")},
+		{"ko", "", all.words("ko", "")},
+		{"ko", "%[2]v &lt;i&gt; %[1]v", all.words("ko", "%v of %v <b>")}, // an overlay can describe a field so
 	} {
 		equal(t, fmt.Sprint(row.got), row.want, row.language)
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -21,10 +21,7 @@ var planKeys = []string{"steps", "stay", "each"}
 // waves shows all waves.
 func (c *Console) waves(r *http.Request) (a answer, err error) {
 	list, err := ask(r, c.Operator.Waves, operate.WaveFilter{})
-	if err != nil {
-		return a, err
-	}
-	return show("waves", list)
+	return answer{page: "waves", data: list}, err
 }
 
 // A newWavePage is the data of the page wave-new: a form, and then what the wave would do.
@@ -54,8 +51,8 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 		return a, errForm
 	}
 	page := newWavePage{Form: r.Form, Keys: planKeys}
-	var plan wave.Plan
-	_ = plan.Complete(slices.Contains(c.stages(), rollout.StageShadow)) // an empty one can always be completed
+	var plan moves.Plan
+	_ = plan.Complete(slices.Contains(c.stages(), routing.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
 	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
 	for _, key := range []string{"by", "seen", "partner", "partners"} {
@@ -111,14 +108,10 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	query := operate.WaveQuery{Limit: operate.AtMost(partnersOnPage)}
 	given := url.Values{"name": {r.PathValue("name")}, "after": {r.URL.Query().Get("after")}}
 	err = operate.Decode(without(given), &query)
-	if err == nil {
-		page.WaveInfo, err = ask(r, o.Wave, query)
-	}
-	if err == nil {
-		page.Log, err = ask(r, o.Audit, operate.AuditPage{
-			By: wave.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
-		})
-	}
+	page.WaveInfo = askNext(r, &err, o.Wave, query)
+	page.Log = askNext(r, &err, o.Audit, operate.AuditPage{
+		By: moves.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
+	})
 	if err != nil {
 		return a, err
 	}
@@ -132,55 +125,34 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	return show("wave", page)
 }
 
-// A waveDecision is the data of the page wave-decision: a change of a wave before it is confirmed.
-type waveDecision struct {
-	operate.WaveInfo
-	Do      string
-	Row     operate.WaveRow // that is released
-	Problem string          // why it was not done
-	Changed bool            // the state is no longer the one that the visitor has seen
-}
-
-// Seen stands for the state that the visitor decides about.
-func (d waveDecision) Seen() string {
-	return fmt.Sprint(d.State, d.Since.UnixMilli(), d.Row.String(), d.Row.Waits)
-}
-
-// decideWave shows a change of a wave, and makes it if the state is the one that the visitor has seen.
+// decideWave decides about a wave, or about one of its partners.
 func (c *Console) decideWave(r *http.Request) (a answer, err error) {
-	o, page := c.Operator, waveDecision{Do: r.PathValue("do")}
-	named, of := operate.WaveName{Name: r.PathValue("name")}, r.FormValue("partner")
-	releases := page.Do == "release"
-	if operate.WaveChanges[page.Do] == nil && !releases {
+	o, do, of := c.Operator, r.PathValue("do"), r.FormValue("partner")
+	releases := do == "release"
+	if operate.WaveChanges[do] == nil && !releases {
 		return a, errPath
 	}
-	page.WaveInfo, err = ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
-	if err != nil {
-		return a, err
-	}
-	for _, row := range page.Partners {
-		if row.Partner == of {
-			page.Row = row
-		}
-	}
-	if r.Method == http.MethodPost {
-		if page.Changed = r.PostFormValue("seen") != page.Seen(); !page.Changed {
-			author := operate.Author{By: by(r)}
-			if releases {
-				_, err = ask(r, o.ReleasePartner, operate.WavePartner{
-					Author: author, WaveName: named, PartnerRef: operate.PartnerRef{Partner: of},
-				})
-			} else {
-				_, err = ask(r, o.ChangeWave, operate.WaveChange{Author: author, WaveName: named, Do: page.Do})
-			}
-			if err == nil {
-				return goTo("/waves/" + page.Name + "?done=" + page.Do)
+	named := operate.WaveName{Name: r.PathValue("name")}
+	d := decision{Of: "waves", Fields: without(url.Values{"partner": {of}})}
+	return d.decide(r, func() error {
+		info, err := ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
+		var row operate.WaveRow // that is released
+		for _, one := range info.Partners {
+			if one.Partner == of {
+				row = one
 			}
 		}
-	}
-	a = answer{page: "wave-decision", data: &page}
-	if page.Changed {
-		a.status = http.StatusConflict
-	}
-	return withProblem(r, a, &page.Problem, err, operate.NotFound)
+		d.Head, d.About, d.Nothing = info, row, releases && row.Waits.Kind == ""
+		d.Seen = url.Values{"seen": {fmt.Sprint(info.State, info.Since.UnixMilli(), row.String(), row.Waits)}}
+		return err
+	}, func(by operate.Decision) (err error) {
+		if releases {
+			_, err = ask(r, o.ReleasePartner, operate.WavePartner{
+				Author: by.Author, WaveName: named, PartnerRef: operate.PartnerRef{Partner: of},
+			})
+		} else {
+			_, err = ask(r, o.ChangeWave, operate.WaveChange{Author: by.Author, WaveName: named, Do: do})
+		}
+		return err
+	})
 }

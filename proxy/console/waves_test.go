@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 

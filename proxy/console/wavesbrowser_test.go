@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 
 	"github.com/chromedp/chromedp"
@@ -52,7 +52,7 @@ func TestWavesInABrowser(t *testing.T) {
 	look("wave-running", "/waves/autumn")
 	why := evidence.Say("wave_failed", "x").Stored()
 	must(t, o.Store.SetWave(t.Context(), store.Wave{
-		Name: "autumn", State: store.WavePaused, By: wave.ByWave("autumn"), Since: time.Now(), Why: why,
+		Name: "autumn", State: store.WavePaused, By: moves.ByWave("autumn"), Since: time.Now(), Why: why,
 	}, time.Time{}, store.WaveRunning))
 	look("wave-paused", "/waves/autumn")
 	look("waves", "/waves")

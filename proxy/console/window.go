@@ -11,7 +11,7 @@ import (
 )
 
 // An outcome is how a call ended, for an operator.
-type outcome string
+type outcome = string
 
 const (
 	succeeded outcome = "ok"

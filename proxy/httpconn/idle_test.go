@@ -237,7 +237,7 @@ func TestServerThatSpeaksFirstGetsNoCall(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 	})
 	extra := 0
-	pool := &Pool{Address: l.Addr().String(), Extra: func() { extra++ }}
+	pool := &Pool{Dial: new(net.Dialer).DialContext, Address: l.Addr().String(), Extra: func() { extra++ }}
 	pool.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		<-spoken

@@ -32,12 +32,14 @@ import (
 // and Apache): a write on a connection that the server is just closing would have an unknown outcome.
 const IdleTimeout = 4 * time.Second
 
+// A Dial opens a TCP connection, as [net.Dialer.DialContext] does, which looks up the name each time.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // A Pool opens connections to one server, and keeps those that are idle. It does not limit their number: it holds as
 // many connections as there were calls at the same time. It is safe for concurrent use.
 type Pool struct {
-	// Dial opens a TCP connection, as [net.Dialer.DialContext] does, which looks up the name each time. If nil, a zero
-	// dialer is used.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Dial must not be nil.
+	Dial Dial
 	// Address is HOST:PORT of the server.
 	Address string
 	// TLS returns the config of TLS for the next connection, with the name of the server. If nil, the connections have no
@@ -84,11 +86,7 @@ var errSpoke = errors.New("the server spoke, or closed the connection, before th
 // such a connection is closed.
 func (p *Pool) Open(ctx context.Context) (c *Conn, err error) {
 	defer func() { p.opened(err) }()
-	dial := p.Dial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
-	tcp, err := dial(ctx, "tcp", p.Address)
+	tcp, err := p.Dial(ctx, "tcp", p.Address)
 	if err != nil {
 		return nil, err
 	}

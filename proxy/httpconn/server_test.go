@@ -33,7 +33,7 @@ type testServer struct {
 func newTestServer(t testing.TB, secure bool, answer func(c net.Conn, body string) (keep bool)) *testServer {
 	t.Helper()
 	l := listenLocal(t)
-	s := &testServer{pool: &Pool{Address: l.Addr().String()}, ended: make(chan struct{}, 10_000)}
+	s := &testServer{pool: &Pool{Dial: new(net.Dialer).DialContext, Address: l.Addr().String()}, ended: make(chan struct{}, 10_000)}
 	if secure {
 		made, roots := proxytest.NewCertificate(t, "test", nil), x509.NewCertPool()
 		roots.AppendCertsFromPEM(made.Cert)

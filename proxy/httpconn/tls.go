@@ -41,18 +41,18 @@ func ASCIIHost(host string) string {
 // ReasonOfTLS is why a handshake failed, "" if it did not. It does not name the server.
 func ReasonOfTLS(err error) string {
 	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
-	unverified := isA[*tls.CertificateVerificationError](err)
+	unverified := IsA[*tls.CertificateVerificationError](err)
 	step, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case isA[x509.UnknownAuthorityError](err):
+	case IsA[x509.UnknownAuthorityError](err):
 		return "the certificate is signed by an unknown authority"
-	case isA[x509.HostnameError](err):
+	case IsA[x509.HostnameError](err):
 		return "the certificate is for another host"
 	case unverified && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not yet valid"
 	case unverified:
 		return "the certificate is not valid"
-	case isA[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
+	case IsA[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port"
 	case ok && step.Op == "remote error": // an alert, one of a fixed list
 		return "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
@@ -62,8 +62,8 @@ func ReasonOfTLS(err error) string {
 	return ""
 }
 
-// isA reports whether an error is of a type.
-func isA[E error](err error) bool {
+// IsA reports whether an error is of a type.
+func IsA[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }

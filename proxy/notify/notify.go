@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 	Config       func() *config.Config // the config in force
 	Store        *store.Store
 	Relay        *relay.Relay
-	Rollout      *rollout.Router // nil if the config has none
+	Rollout      *routing.Router // nil if the config has none
 	Certificates func(each func(end time.Time, kind, name string))
 	Logger       *slog.Logger
 	Now          func() time.Time
@@ -61,7 +61,7 @@ func New(o Options) *Notifier {
 
 // Run reports events until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
-	rollout.Every(ctx, lookEvery, n.Logger, "events could not be queued; the gateway tries again", n.Look)
+	routing.Every(ctx, lookEvery, n.Logger, "events could not be queued; the gateway tries again", n.Look)
 }
 
 // An event is what is reported. Events that are equal in their identity are the same.
@@ -73,7 +73,7 @@ type event struct {
 // Look queues what has happened since the last look. After an error of a destination or of a part of the store it goes on
 // with the others, and the next look begins where this one began.
 func (n *Notifier) Look(ctx context.Context) (err error) {
-	defer rollout.Recovered(&err)
+	defer routing.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, lookTakes)
 	defer cancel()
 	now, c := n.Now(), n.Config()
@@ -98,7 +98,7 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 func (n *Notifier) queue(
 	ctx context.Context, to *config.Destination, events []event, known map[string]bool,
 ) (err error) {
-	defer rollout.Recovered(&err)
+	defer routing.Recovered(&err)
 	for _, e := range events {
 		id := idOf(to, e.Type, e.identity...)
 		if !to.Wants(strings.TrimPrefix(e.Type, typePrefix)) || known[id] {
@@ -148,7 +148,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	}
 	var unclear time.Time
 	if n.Rollout != nil {
-		unclear = rollout.UnclearBefore(now)
+		unclear = routing.UnclearBefore(now)
 	}
 	happened, failed := n.Store.Happened(ctx, n.from, unclear)
 	err = errors.Join(err, failed)
@@ -192,9 +192,9 @@ func ofEntry(entry store.Change) (kind string, d Data) {
 	switch entry.Action {
 	case store.Staged:
 		kind, d.Partner, d.Forced = "stage", "default", entry.Forced
-		d.From = wave.Steps{rollout.At(entry.From, entry.FromPercent)}.String()
-		d.To = wave.Steps{rollout.At(entry.To, entry.ToPercent)}.String()
-		if name, ok := strings.CutPrefix(entry.By, wave.ByWave("")); ok {
+		d.From = moves.Steps{routing.At(entry.From, entry.FromPercent)}.String()
+		d.To = moves.Steps{routing.At(entry.To, entry.ToPercent)}.String()
+		if name, ok := strings.CutPrefix(entry.By, moves.ByWave("")); ok {
 			d.Wave = name
 		}
 	case store.WaveChanged:

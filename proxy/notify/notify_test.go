@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/notify"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -56,7 +56,7 @@ notify: [{url: "%[3]s/hook", secret: %s}, {url: "%[3]s/T0/B0/chat", format: slac
 type teller struct {
 	*notify.Notifier
 	relay  *relay.Relay
-	router *rollout.Router
+	router *routing.Router
 	logs   *proxytest.Log
 	config *config.Config // that a test can replace
 	later  time.Duration  // than now
@@ -68,7 +68,7 @@ func newTeller(t testing.TB, s *store.Store, c *config.Config, certificates ...t
 	logger := slog.New(slog.NewJSONHandler(n.logs, nil))
 	n.relay = relay.New(c, relay.Options{Store: s, Logger: logger})
 	var err error
-	n.router, err = rollout.New(t.Context(), c, rollout.Options{Store: s, Logger: logger})
+	n.router, err = routing.New(t.Context(), c, routing.Options{Store: s, Logger: logger})
 	must(t, err)
 	n.Notifier = notify.New(notify.Options{
 		Config: func() *config.Config { return n.config }, Store: s, Relay: n.relay, Rollout: n.router, Logger: logger,
@@ -122,9 +122,9 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 	look := r.Looks[0]
 	look.Shown, look.Missing = "paid", now
 	must(t, s.EndLook(t.Context(), look, now.Add(time.Hour)))
-	_, _, err = s.Accept(t.Context(), store.Callback{
+	_, err = s.Accept(t.Context(), store.Callback{Notice: store.Notice{
 		ID: "cb_00112233445566778899aabbccddeeff", Address: "address", Upstream: "new", Partner: id, Bill: phone, Form: "v2", URL: "https://one.example.com/", Host: "one", Order: "o", Received: now,
-	}, time.Hour)
+	}}, time.Hour)
 	must(t, err)
 	claimed, err := s.Claim(t.Context(), now.Add(time.Second), time.Minute, 1, 1, 1, nil)
 	if err != nil || len(claimed) != 1 {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/moves"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -20,7 +21,7 @@ type AuditPage struct {
 
 // Audit returns what operators and the gateway did with the rollout, callbacks, the config, tokens and the store. The
 // last is the first, unless OldestFirst is set.
-func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
+func (o storeVerbs) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	limit, err := p.get()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	if o.Store == nil {
 		return nil, conflict("there is no audit log: it is in the store, and the config has no store section")
 	}
-	only, err := p.one(ctx, o)
+	only, err := p.one(ctx, o.core)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	})
 }
 
-func (o *Operator) entries(ctx context.Context, f store.AuditFilter) ([]Change, error) {
+func (o storeVerbs) entries(ctx context.Context, f store.AuditFilter) ([]Change, error) {
 	log, err := o.Store.Audit(ctx, f)
 	all := make([]Change, len(log))
 	for i, c := range log {
@@ -47,7 +48,7 @@ func (o *Operator) entries(ctx context.Context, f store.AuditFilter) ([]Change, 
 }
 
 // entry returns an entry of the audit log.
-func (o *Operator) entry(c store.Change) Change {
+func (o storeVerbs) entry(c store.Change) Change {
 	e := Change{
 		Revision: c.Revision, Action: string(c.Action), By: c.By,
 		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence,
@@ -56,11 +57,11 @@ func (o *Operator) entry(c store.Change) Change {
 		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
 	}
 	if c.Forced && c.Action == store.Assigned { // its only kind of reason
-		e.Overridden = []rollout.ReasonKind{rollout.NotAtBoth}
+		e.Overridden = []moves.ReasonKind{moves.NotAtBoth}
 	}
-	e.about(o, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
-	e.FromPercent = percentOf(rollout.At(c.From, c.FromPercent))
-	e.ToPercent = percentOf(rollout.At(c.To, c.ToPercent))
+	e.about(o.core, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
+	e.FromPercent = percentOf(routing.At(c.From, c.FromPercent))
+	e.ToPercent = percentOf(routing.At(c.To, c.ToPercent))
 	return e
 }
 
@@ -71,7 +72,7 @@ type Backup struct {
 }
 
 // BackedUp records that the store was backed up.
-func (o *Operator) BackedUp(ctx context.Context, b Backup) (struct{}, error) {
+func (o storeVerbs) BackedUp(ctx context.Context, b Backup) (struct{}, error) {
 	err := b.check()
 	if err == nil {
 		err = o.Record(store.Change{Action: store.BackedUp, By: b.By, Subject: b.File})
@@ -84,7 +85,7 @@ func (o *Operator) BackedUp(ctx context.Context, b Backup) (struct{}, error) {
 
 // Record records in the audit log what changes nothing in the store. What is recorded has happened: a failure is
 // logged.
-func (o *Operator) Record(c store.Change) error {
+func (o storeVerbs) Record(c store.Change) error {
 	if o.Store == nil {
 		return nil
 	}

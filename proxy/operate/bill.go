@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -29,8 +30,8 @@ type Bill struct {
 	Who
 	Bill     string                `json:"bill"`
 	Ledger   *LedgerBill           `json:"ledger,omitempty"` // nil if the ledger does not have it
-	Backends []rollout.BackendBill `json:"backends"`         // old and new
-	ReadAs   *rollout.Credentials  `json:"read_as,omitempty"`
+	Backends []routing.BackendBill `json:"backends"`         // old and new
+	ReadAs   *routing.Credentials  `json:"read_as,omitempty"`
 }
 
 // A LedgerBill is a bill's row in the ledger. If the ledger does not have the bill, Owner is where its write was sent.
@@ -49,7 +50,7 @@ type LedgerBill struct {
 }
 
 // Read reads a bill at both backends, and records in the ledger what they say.
-func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
+func (o billVerbs) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	sent := o.Now()
 	b, owner, err := o.lookUp(ctx, ref)
 	if err != nil || b.ReadAs == nil {
@@ -61,7 +62,7 @@ func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	defer cancel()
 	for _, says := range b.Backends {
 		s := resultOf(says)
-		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		s.By, s.Merchant = routing.ByOperator, b.ReadAs.Merchant
 		events := o.Rollout.Looked(says.Upstream, s, says.Upstream == owner, sent)
 		if err := o.Rollout.RecordRead(ctx, ledger.Bill{Partner: b.ID, ID: b.Bill}, nil, events...); err != nil {
 			return b, err
@@ -73,7 +74,7 @@ func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 
 // lookUp finds what the ledger and both backends have of a bill. owner is the upstream of its owner, "" if it has none
 // or that of another merchant.
-func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner string, err error) {
+func (o billVerbs) lookUp(ctx context.Context, ref BillRef) (b Bill, owner string, err error) {
 	if err := o.needStore(); err != nil {
 		return b, "", err
 	}
@@ -102,9 +103,9 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 	if b.Ledger != nil && row.State != ledger.Released && !row.OfOther(ref.Merchant) {
 		owner = row.Upstream
 	}
-	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
+	as := routing.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	for _, upstream := range o.Rollout.Settings().Backends {
-		says, asked := rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}, rollout.Credentials{}
+		says, asked := routing.BackendBill{Upstream: upstream, Result: routing.NotAsked}, routing.Credentials{}
 		if o.ReadBill != nil {
 			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
 		}
@@ -117,7 +118,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef) (b Bill, owner strin
 }
 
 // inLedger finds what the ledger has of a bill.
-func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
+func (o billVerbs) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err error) {
 	row, err = o.Store.Bill(ctx, b.ID, b.Bill)
 	if row.State != ledger.Unrecorded {
 		b.Ledger = new(o.ledgerBill(row))
@@ -125,7 +126,7 @@ func (o *Operator) inLedger(ctx context.Context, b *Bill) (row ledger.Bill, err 
 	return row, err
 }
 
-func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
+func (o billVerbs) ledgerBill(row ledger.Bill) LedgerBill {
 	if row.Due.Equal(store.AskedFor) {
 		row.Due = o.Now()
 	}
@@ -145,11 +146,11 @@ func (o *Operator) ledgerBill(row ledger.Bill) LedgerBill {
 	return b
 }
 
-func resultOf(says rollout.BackendBill) rollout.ReadResult {
-	s := rollout.ReadResult{
-		Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
+func resultOf(says routing.BackendBill) routing.ReadResult {
+	s := routing.ReadResult{
+		Result: routing.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount, Shows: says.Shows,
 	}
-	for result, words := range rollout.ResultTexts {
+	for result, words := range routing.ResultTexts {
 		if words == says.Result {
 			s.Result = result
 		}
@@ -158,7 +159,7 @@ func resultOf(says rollout.BackendBill) rollout.ReadResult {
 }
 
 // upstreamOf returns the upstream that an operator calls old or new, "" for another word.
-func (o *Operator) upstreamOf(word string) string {
+func (o billVerbs) upstreamOf(word string) string {
 	backends := o.Rollout.Settings().Backends
 	return map[string]string{"old": backends[evidence.Old], "new": backends[evidence.New]}[word]
 }
@@ -171,7 +172,7 @@ type Assign struct {
 }
 
 // Assign sets the owner of a bill. Unless both backends have it, there is a blocking reason.
-func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
+func (o billVerbs) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if c, err = o.begin(a.Decision, store.Assigned, false); err != nil {
 		return c, err
 	}
@@ -182,11 +183,11 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	var reasons []rollout.BlockingReason
+	var reasons []moves.BlockingReason
 	for _, at := range b.Backends {
-		if at.Result != rollout.ResultTexts[rollout.Present] {
+		if at.Result != routing.ResultTexts[routing.Present] {
 			note := evidence.Say("not_at_both", at.Upstream, at.Result)
-			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Text: note})
+			reasons = append(reasons, moves.BlockingReason{Kind: moves.NotAtBoth, Text: note})
 		}
 	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"billbridge/proxy/ledger"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -60,18 +60,15 @@ type UnknownWrite struct {
 }
 
 // Bills lists bills of the ledger.
-func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, err error) {
-	if err := o.needStore(); err != nil {
+func (o billVerbs) Bills(ctx context.Context, b BillFilter) (answer BillList, err error) {
+	limit, err := b.get()
+	only, unnamed := b.one(ctx, o.core)
+	if err := cmp.Or(o.needStore(), err, unnamed); err != nil {
 		return answer, err
 	}
 	f := store.BillFilter{
-		List: store.BillList(b.Outcome), UnclearBefore: rollout.UnclearBefore(o.Now()), Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime,
-	}
-	if f.Limit, err = b.get(); err != nil {
-		return answer, err
-	}
-	if f.PartnerPrefix, err = b.one(ctx, o); err != nil {
-		return answer, err
+		List: store.BillList(b.Outcome), UnclearBefore: routing.UnclearBefore(o.Now()), PartnerPrefix: only, Bill: b.Bill,
+		Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime, Limit: limit,
 	}
 	switch {
 	case b.Owner != "" && f.Upstream == "":
@@ -86,7 +83,13 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	}
 	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	list, all, err := o.listBills(within, f)
+	end, err := o.beginScan(within)
+	var list []ledger.Bill
+	var all int
+	if err == nil {
+		list, all, err = o.Store.Bills(within, f)
+		end()
+	}
 	switch {
 	case err != nil && ctx.Err() == nil && within.Err() != nil:
 		return answer, errUnlisted
@@ -104,19 +107,9 @@ var errUnlisted = errors.New(
 	"the ledger is too large to search it within " + (storeTimeout / 2).String() + ": name a partner",
 )
 
-// listBills reads the ledger.
-func (o *Operator) listBills(ctx context.Context, f store.BillFilter) ([]ledger.Bill, int, error) {
-	end, err := o.Rollout.BeginScan(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer end()
-	return o.Store.Bills(ctx, f)
-}
-
 // linesOf are the lines of a bill in a list: one for each write that the list is of, or else one.
-func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
-	line := BillLine{Who: o.who(b.Partner), Bill: rollout.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
+func (o billVerbs) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine) {
+	line := BillLine{Who: o.who(b.Partner), Bill: routing.ShownBill(b.ID), LedgerBill: o.ledgerBill(b)}
 	if list == store.DoubledBills {
 		line.Write = &UnknownWrite{
 			Operation: b.Doubled.Operation, Merchant: b.Doubled.Merchant, Upstream: b.Doubled.Upstream,
@@ -133,7 +126,7 @@ func (o *Operator) linesOf(list store.BillList, b ledger.Bill) (lines []BillLine
 		line.Owner = cmp.Or(b.Upstream, w.Upstream)
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Merchant: w.Merchant, Upstream: w.Upstream, Request: w.Request, At: w.At,
-			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
+			Result: cmp.Or(w.Read.Finding, routing.NotAsked),
 			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
 			Reads: b.Reads, Resolved: known(w.Resolved),
 		}

@@ -1,19 +1,15 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -75,16 +71,14 @@ type CallbackFilter struct {
 	Limit
 }
 
-func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.Filter, err error) {
+func (f CallbackFilter) inStore(ctx context.Context, o *core) (filter store.Filter, err error) {
 	id, isHash := partner.Parse(f.Partner)
 	if hash := o.hashFor(f.Partner); !isHash && hash != "" {
 		id = partner.ID(hash)
 	} else if isHash {
 		id = o.identity(id)
-	} else {
-		if id, err = f.one(ctx, o); err != nil {
-			return filter, err
-		}
+	} else if id, err = f.one(ctx, o); err != nil {
+		return filter, err
 	}
 	filter = store.Filter{
 		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
@@ -122,9 +116,9 @@ type CallbackPage struct {
 }
 
 // Callbacks lists callbacks, the newest first, in bounded time: a part of the list, and where the next one begins.
-func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
+func (o callbackVerbs) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
 	const most = 1000
-	filter, err := f.inStore(ctx, o)
+	filter, err := f.inStore(ctx, o.core)
 	if err != nil {
 		return p, err
 	}
@@ -132,7 +126,11 @@ func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackP
 		return p, badRequest("limit must be at most %d", most)
 	}
 	found, err := o.Store.Page(ctx, filter)
-	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
+	p = CallbackPage{[]Callback{}, found.Next}
+	for _, c := range found.Callbacks {
+		p.Callbacks = append(p.Callbacks, o.callback(c))
+	}
+	return p, refused(err)
 }
 
 // Counts are the numbers of callbacks by state: waiting, failed and superseded.
@@ -150,7 +148,7 @@ type CountLimit struct {
 }
 
 // Counts counts the callbacks that are waiting, failed and superseded.
-func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
+func (o callbackVerbs) Counts(ctx context.Context, l CountLimit) (Counts, error) {
 	if l.AtMost < 1 || l.AtMost > 1_000_000 {
 		return nil, badRequest("at_most must be given once, from 1 to 1000000")
 	}
@@ -190,8 +188,8 @@ type MissingCallback struct {
 }
 
 // Missing lists bills whose callback is missing.
-func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList, err error) {
-	id, err := f.one(ctx, o)
+func (o callbackVerbs) Missing(ctx context.Context, f MissingFilter) (l MissingList, err error) {
+	id, err := f.one(ctx, o.core)
 	if err != nil {
 		return l, err
 	}
@@ -202,7 +200,7 @@ func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList,
 	found, all, err := o.Store.Missing(ctx, id, most)
 	for _, m := range found {
 		l.Bills = append(l.Bills, MissingCallback{
-			m.Missing, m.Since, m.Upstream, o.who(m.Partner), rollout.ShownBill(m.Bill),
+			m.Missing, m.Since, m.Upstream, o.who(m.Partner), routing.ShownBill(m.Bill),
 			m.Shown, m.Why,
 		})
 	}
@@ -216,7 +214,7 @@ type CallbackRef struct {
 }
 
 // Callback returns one callback with its attempts.
-func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, error) {
+func (o callbackVerbs) Callback(ctx context.Context, ref CallbackRef) (Callback, error) {
 	c, err := o.Store.Get(ctx, ref.ID)
 	if err != nil {
 		return Callback{}, refused(err)
@@ -236,181 +234,9 @@ func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, err
 	return one, nil
 }
 
-// A Redelivery is a decision about callbacks that failed. With DryRun nothing is changed, and By can be left out.
-type Redelivery struct {
-	Author
-	Do     string `json:"do,omitzero"` // replay or drop; a part of the path
-	DryRun bool   `json:"dry_run,omitzero,string"`
-}
-
-func (d Redelivery) check() error {
-	if d.DryRun {
-		return nil
-	}
-	return d.Author.check()
-}
-
-// A Selection is a decision about all failed callbacks that a filter selects.
-type Selection struct {
-	Redelivery
-	CallbackFilter
-}
-
-// A Choice is a decision about one callback. Force is for a replay.
-type Choice struct {
-	Redelivery
-	CallbackRef
-	Force Force `json:"force,omitempty"`
-}
-
-// Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and
-// Error if not all are done. A dry run has one, with none done. LeftOut are those that a replay of many leaves out: a
-// newer callback of the bill was delivered, or waits.
-type Progress struct {
-	Done    int    `json:"done"`
-	Of      int    `json:"of"`
-	LeftOut int    `json:"left_out,omitempty"`
-	Over    bool   `json:"over,omitempty"`
-	Error   string `json:"error,omitempty"`
-}
-
-// redeliveries are the decisions about callbacks, by Redelivery.Do, with what they are then.
-var redeliveries = map[string]struct {
-	store.Decision
-	done string
-}{"replay": {store.Replay, "replayed"}, "drop": {store.Drop, "dropped"}}
-
-// DecideCallbacks delivers the failed callbacks of a selection again, or drops them. After the first progress it
-// returns no error.
-func (o *Operator) DecideCallbacks(ctx context.Context, s Selection, progress func(Progress)) error {
-	d := redeliveries[s.Do]
-	f, err := s.inStore(ctx, o)
-	switch err := cmp.Or(err, s.check()); {
-	case err != nil:
-		return err
-	case f.State != "" && f.State != store.Dead:
-		return badRequest("only failed callbacks can be %s together, not %s ones", d.done, f.State)
-	case f.After != 0:
-		return badRequest("after is for lists")
-	case f.Limit == 0 && s.Most != nil: // the store takes 0 for no limit
-		return badRequest("the limit is 0: leave it out if all are meant")
-	}
-	f.State = store.Dead
-	total, err := o.Store.Count(ctx, f)
-	if err != nil {
-		return refused(err)
-	}
-	inOrder := total
-	if f.InOrder = d.To == store.Waiting; f.InOrder {
-		if inOrder, err = o.Store.Count(ctx, f); err != nil {
-			return refused(err)
-		}
-	}
-	step := Progress{Of: inOrder, LeftOut: total - inOrder, Over: s.DryRun}
-	progress(step)
-	if s.DryRun {
-		return nil
-	}
-	step.Done, err = o.Store.Decide(ctx, d.Decision, f, s.By, o.Now(), func(done int) {
-		step.Done = done
-		progress(step)
-		o.Relay.Wake()
-	})
-	step.Over = true
-	if err != nil {
-		step.Error = err.Error()
-	}
-	o.Logger.Warn(
-		"callbacks "+d.done, "count", step.Done, "left_out", step.LeftOut, "by", s.By,
-		"partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream,
-	)
-	o.Relay.Wake()
-	progress(step)
-	return nil
-}
-
-// DecideCallback delivers one failed, delivered or superseded callback again, or drops a failed one. A newer callback
-// of the bill is a reason against a delivery.
-func (o *Operator) DecideCallback(ctx context.Context, choice Choice) (Progress, error) {
-	d := redeliveries[choice.Do]
-	if err := choice.check(); err != nil {
-		return Progress{}, err
-	}
-	c, err := o.Store.Get(ctx, choice.ID)
-	switch {
-	case err != nil:
-	case !slices.Contains(d.From, c.State):
-		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, d.done, either(d.From))
-	case !c.Erased.IsZero():
-		err = store.ErrErased
-	case d.To == store.Waiting:
-		err = o.inOrder(ctx, c, choice.Force)
-	}
-	if err == nil && choice.DryRun {
-		return Progress{Of: 1, Over: true}, nil
-	}
-	if err == nil {
-		err = o.Store.DecideOne(ctx, d.Decision, choice.ID, choice.By, o.Now())
-	}
-	if err != nil {
-		return Progress{}, refused(err)
-	}
-	o.Logger.Warn("callback "+d.done, "callback", c.ID, "by", choice.By)
-	o.Relay.Wake()
-	return Progress{Done: 1, Of: 1, Over: true}, nil
-}
-
-// inOrder refuses to deliver a callback again if there is a newer one of its bill, unless force says so.
-func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) error {
-	newer, err := o.Store.Newer(ctx, c)
-	var reasons []rollout.BlockingReason
-	if newer != "" {
-		note := evidence.Say("newer_waiting")
-		if newer == store.Delivered {
-			note = evidence.Say("newer_delivered")
-		}
-		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Text: note})
-	}
-	return cmp.Or(err, new(Change).override(reasons, force))
-}
-
-// A LostAddress gets the address of a callback of its partner, or another one of that partner.
-type LostAddress struct {
-	Choice
-	Lost string `json:"lost,omitzero"` // as the log names it
-	URL  string `json:"url,omitzero"`
-}
-
-// AssignAddress stores the partner's address for a callback address that the store has lost. The result is the
-// callback that it is like.
-func (o *Operator) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
-	if err := a.check(); err != nil {
-		return Callback{}, err
-	}
-	like, err := o.Store.Get(ctx, a.ID)
-	if err != nil {
-		return Callback{}, refused(err)
-	}
-	like.URL = cmp.Or(a.URL, like.URL)
-	one := o.callback(like)
-	err = o.Relay.Assign(ctx, a.Lost, like, a.By, one.Address, a.DryRun)
-	if wrong := (*relay.Wrong)(nil); errors.As(err, &wrong) {
-		err = badRequest("%s", wrong.Text)
-	}
-	return one, refused(err)
-}
-
-func (o *Operator) callbacks(found []store.Callback) []Callback {
-	list := make([]Callback, len(found))
-	for i, c := range found {
-		list[i] = o.callback(c)
-	}
-	return list
-}
-
-func (o *Operator) callback(c store.Callback) Callback {
+func (o callbackVerbs) callback(c store.Callback) Callback {
 	one := Callback{
-		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
+		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: routing.ShownBill(c.Bill), Upstream: c.Upstream,
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
 		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),

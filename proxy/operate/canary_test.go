@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -32,10 +32,10 @@ func (d *testOperator) percent(percent int) operate.Change {
 // makes creates a bill of partner k through the router, and returns its upstream.
 func (d *testOperator) makes(bill string, outcome ledger.Outcome) string {
 	d.t.Helper()
-	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Bill: bill}
-	route, err := d.Router.Route(d.t.Context(), call, probes(func(context.Context, string) rollout.ProbeResult { return rollout.Absent }))
+	call := routing.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Bill: bill}
+	route, err := d.Router.Route(d.t.Context(), call, probes(func(context.Context, string) routing.ProbeResult { return routing.Absent }))
 	must(d.t, err)
-	must(d.t, d.Router.Ended(d.t.Context(), route, rollout.Ending{Outcome: outcome}))
+	must(d.t, d.Router.Ended(d.t.Context(), route, routing.Ending{Outcome: outcome}))
 	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == ledger.Succeeded], Succeeded: outcome == ledger.Succeeded})
 	return route.Upstream
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 )
 
 // A CompareBill reads a bill of a partner at both backends, compares the answers and counts the result, as those of a
@@ -52,7 +52,7 @@ const (
 // CompareBills compares bills of a partner at both backends now, for some seconds. It sends nothing but reads, one bill
 // after another at the rate of the gateway's own reads, and one answer at a time on a gateway. It stops if the breaker
 // of a backend is open.
-func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
+func (o billVerbs) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
 	bills := strings.Split(strings.TrimSpace(b.IDs), "\n")
 	id, err := o.named(ctx, b.Partner)
 	switch {
@@ -112,7 +112,7 @@ func (c *ComparedBills) add(result evidence.Comparison, bill string) {
 	}
 	for _, d := range result.Differences {
 		if len(c.Fields) < compareFields {
-			c.Fields = append(c.Fields, ComparedField{rollout.ShownBill(bill), d.Path, d.Kind, d.Old, d.New})
+			c.Fields = append(c.Fields, ComparedField{routing.ShownBill(bill), d.Path, d.Kind, d.Old, d.New})
 		}
 	}
 }

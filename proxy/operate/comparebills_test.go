@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // A comparing is an operator whose bills are compared by their names.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -21,24 +21,32 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	if c, err = o.begin(s.Decision, store.Stopped, s.Preview); err != nil {
 		return c, err
 	}
-	if s.Preview {
-		return o.previewStop(ctx, c)
-	}
-	within := rollout.PreconditionsWithin
-	if len(s.Force) > 0 && !s.Force.bare() { // the reasons do not matter
+	within := preconditionsWithin
+	switch {
+	case s.Preview:
+		within /= 2
+	case len(s.Force) > 0 && !s.Force.bare(): // the reasons do not matter
 		within /= 6
 	}
-	reasons, err := o.Rollout.AgainstStop(ctx, within)
-	if err != nil { // the kill switch must work without the store, too
+	read, done := context.WithTimeout(ctx, within)
+	defer done()
+	var reasons []moves.BlockingReason
+	decided, unread := o.Store.Rollout(read)
+	unchecked := unread
+	if unread == nil {
+		reasons, unchecked = o.facts(read, decided, "", within, moves.Needs{Marked: true}).AgainstStop()
+	}
+	if s.Preview {
+		return o.previewStop(c, decided.Stopped, reasons, unread, unchecked), nil
+	}
+	if unchecked != nil { // the kill switch must work without the store, too
 		o.Logger.Error(
 			"the calls that the old backend cannot carry could not be looked up before the stop",
-			"error", err.Error(),
+			"error", unchecked.Error(),
 		)
 	}
 	if err := c.override(reasons, s.Force); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/6)
-		defer cancel()
-		if decided, unread := o.Store.Rollout(ctx); unread == nil && !decided.Stopped.At.IsZero() {
+		if !decided.Stopped.At.IsZero() {
 			return o.alreadyStopped(ctx, decided.Stopped) // it is on already: the reasons do not matter
 		}
 		return c, err
@@ -66,33 +74,29 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 
 // previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop
 // itself, it needs no store.
-func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
-	const within = rollout.PreconditionsWithin / 2
-	read, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	decided, err := o.Store.Rollout(read)
-	first := decided.Stopped
+func (o *Operator) previewStop(
+	c Change, first store.Declaration, reasons []moves.BlockingReason, unread, unchecked error,
+) Change {
 	if pending := o.Rollout.Stopping(); pending != nil {
 		first = *pending
 	}
 	if !first.At.IsZero() {
 		c.By, c.At, c.Already = first.By, first.At, true
-		return c, nil
+		return c
 	}
-	reasons, unread := o.Rollout.AgainstStop(ctx, within)
 	c.Reasons = list(reasons)
 	switch {
-	case err != nil:
-		c.Warning = evidence.Say("stop_unread")
 	case unread != nil:
-		c.Warning = evidence.Say("stop_unchecked", unread)
+		c.Warning = evidence.Say("stop_unread")
+	case unchecked != nil:
+		c.Warning = evidence.Say("stop_unchecked", unchecked)
 	}
-	return c, nil
+	return c
 }
 
 // alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may
 // have made it.
-func (o *Operator) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
+func (o *core) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
 	err := o.Rollout.Follow(context.WithoutCancel(ctx))
 	if err != nil {
 		err = fmt.Errorf(
@@ -123,7 +127,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if err == nil && decided.Stopped.At.IsZero() && o.Rollout.Stopping() == nil {
 		err = errNotStopped
 	}
-	c.Reasons = []rollout.BlockingReason{}
+	c.Reasons = []moves.BlockingReason{}
 	return c, err
 }
 
@@ -155,7 +159,7 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 }
 
 // declare makes a change that has no reasons against it.
-func (o *Operator) declare(ctx context.Context, a Author, of store.Change) (Change, error) {
+func (o *core) declare(ctx context.Context, a Author, of store.Change) (Change, error) {
 	c, err := o.begin(Decision{Author: a}, of.Action, false)
 	if err != nil {
 		return c, err
@@ -179,7 +183,8 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 			decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By,
 		)
 	}
-	return o.commit(ctx, c, o.Rollout.AgainstBegin(ctx), d.Force, store.Change{})
+	bills, err := o.openBills(ctx, store.AllPartners)
+	return o.commit(ctx, c, moves.AgainstBegin(o.Rollout.Settings(), bills, err), d.Force, store.Change{})
 }
 
 // A Reset removes the counts of a partner, or of All, after the cause of a FAIL was fixed.
@@ -203,8 +208,9 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 			return c, err
 		}
 	}
-	c.about(o, id, All)
-	return o.commit(ctx, c, o.Rollout.AgainstReset(ctx, id), r.Force, store.Change{Partner: id})
+	c.about(o.core, id, All)
+	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, moves.Needs{Counted: true})
+	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{Partner: id})
 }
 
 // A Clock compares the machine's clock, or PostgreSQL's, with the store's.
@@ -220,13 +226,13 @@ func (c Clock) Machine() time.Time {
 }
 
 // Clock returns the clocks.
-func (o *Operator) Clock(context.Context, struct{}) (Clock, error) {
+func (o storeVerbs) Clock(context.Context, struct{}) (Clock, error) {
 	c := o.Store.Clock(o.Now())
 	return Clock{c.StoreTime.Truncate(time.Millisecond).UTC(), c.Offset.Seconds(), c.Stepped()}, nil
 }
 
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right.
-func (o *Operator) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
+func (o storeVerbs) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
 	if err := a.check(); err != nil {
 		return Clock{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/moves"
 
 	"github.com/gorilla/mux"
 )
@@ -186,7 +186,7 @@ func Decode(given url.Values, in any) error {
 		if err == nil {
 			err = json.Unmarshal(one, in)
 		}
-		if wrong, ok := errors.AsType[wave.Mistake](err); ok {
+		if wrong, ok := errors.AsType[moves.Mistake](err); ok {
 			return badRequest("%s: %s", name, wrong)
 		}
 		if err != nil || isLiteral && text == "null" { // which JSON takes for every type
@@ -222,47 +222,50 @@ func Encode(in ...any) (q url.Values, body []byte) {
 	return q, body
 }
 
+// serve serves requests of a method. It answers an error.
+func (d door) serve(method, path string, answer func(http.ResponseWriter, *http.Request) error) {
+	d.Path(path).Methods(method).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.within > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), d.within)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		if err := answer(w, r); err != nil {
+			fail(w, r, err)
+		}
+	})
+}
+
 // handle serves a verb.
 func handle[In, Out any](d door, route string, verb func(context.Context, In) (Out, error)) {
 	method, path, _ := strings.Cut(route, " ")
-	d.Path(path).Methods(method).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		if d.within > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, d.within)
-			defer cancel()
-		}
+	d.serve(method, path, func(w http.ResponseWriter, r *http.Request) error {
 		var in In
-		err := decode(r, &in)
-		var out Out
+		if err := decode(r, &in); err != nil {
+			return err
+		}
+		out, err := verb(r.Context(), in)
 		if err == nil {
-			out, err = verb(ctx, in)
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			_ = json.NewEncoder(w).Encode(out) // an error means that the operator has disconnected
 		}
-		if err != nil {
-			fail(w, r, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(out) // an error means that the operator has disconnected
+		return err
 	})
 }
 
 // stream serves a verb whose answer has a line of JSON for each step.
 func stream[In, Step any](d door, path string, verb func(context.Context, In, func(Step)) error) {
-	d.Path(path).Methods(http.MethodPost).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	d.serve(http.MethodPost, path, func(w http.ResponseWriter, r *http.Request) error {
 		var in In
-		err := decode(r, &in)
-		if err == nil {
-			lines, flush := json.NewEncoder(w), http.NewResponseController(w)
-			err = verb(r.Context(), in, func(step Step) {
-				w.Header().Set("Content-Type", "application/x-ndjson")
-				_ = lines.Encode(step) // if the operator has gone, the context of the request ends the work
-				_ = flush.Flush()
-			})
+		if err := decode(r, &in); err != nil {
+			return err
 		}
-		if err != nil {
-			fail(w, r, err)
-		}
+		lines, flush := json.NewEncoder(w), http.NewResponseController(w)
+		return verb(r.Context(), in, func(step Step) {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_ = lines.Encode(step) // if the operator has gone, the context of the request ends the work
+			_ = flush.Flush()
+		})
 	})
 }
 

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -19,8 +20,8 @@ func TestEncodedValueArrivesAsItWas(t *testing.T) {
 	t.Parallel()
 	zero := 0
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	move := operate.Move{PartnerRef: operate.PartnerRef{Partner: "6e2b0f4cd1aa"}, Stage: rollout.StageCanary, Percent: &zero}
-	move.By, move.Force, move.Preview = "anna & \"kim\"", operate.Force{rollout.Unproven, rollout.Undrained}, true
+	move := operate.Move{PartnerRef: operate.PartnerRef{Partner: "6e2b0f4cd1aa"}, Stage: routing.StageCanary, Percent: &zero}
+	move.By, move.Force, move.Preview = "anna & \"kim\"", operate.Force{moves.Unproven, moves.Undrained}, true
 	for _, sent := range []any{
 		move,
 		operate.CallbackFilter{Bill: "null", Since: at, After: 7, Limit: operate.AtMost(3)},
@@ -75,7 +76,7 @@ func TestRefusalInJSON(t *testing.T) {
 	d.Handler().ServeHTTP(w, r)
 	var refused operate.Error
 	err := json.Unmarshal(w.Body.Bytes(), &refused)
-	if err != nil || w.Code != 409 || refused.Text != "Not changed." || rollout.JoinKinds(rollout.KindsOf(refused.Reasons)) != "settling,verdict" ||
+	if err != nil || w.Code != 409 || refused.Text != "Not changed." || moves.JoinKinds(moves.KindsOf(refused.Reasons)) != "settling,verdict" ||
 		!strings.HasPrefix(refused.Reasons[0].Text.String(), "no call of the partner was seen yet") {
 		t.Errorf("%d %s %v", w.Code, w.Body, err)
 	}

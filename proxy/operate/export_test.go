@@ -5,10 +5,19 @@ import (
 	"net/http"
 	"reflect"
 	"time"
+
+	"billbridge/proxy/store"
 )
 
 // NewReport makes a report.
 var NewReport = newReport
+
+// BeginScan waits for other scans, and OpenBills is one.
+func (o *core) BeginScan(ctx context.Context) (func(), error) { return o.beginScan(ctx) }
+
+func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
+	return o.openBills(ctx, in)
+}
 
 // DecodeLike returns what the door decodes of a request, as a value of the type of like.
 func DecodeLike(r *http.Request, like any) (any, error) {
@@ -22,7 +31,7 @@ type Waves struct{ waves }
 
 // NewWaves returns a gateway that makes the steps of waves.
 func NewWaves(o *Operator) *Waves {
-	return &Waves{waves{Operator: o, next: map[string]time.Time{}}}
+	return &Waves{waves{waveVerbs: o.waveVerbs, next: map[string]time.Time{}}}
 }
 
 // Step makes the steps that can be made now.

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,7 +21,7 @@ func TestGauges(t *testing.T) {
 	s := proxytest.Open(t, "memory:")
 	d := newTestOperator(t, s, separate)
 	registry := prometheus.NewRegistry()
-	r, err := rollout.New(ctx, parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
+	r, err := routing.New(ctx, parse(t, separate), routing.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
 	must(t, err)
 	for _, key := range []string{"a", "b", "c", "d"} {
 		d.seen(key, time.Hour)
@@ -57,8 +57,8 @@ func TestGauges(t *testing.T) {
 		}
 	}
 	for _, creates := range []bool{true, false} {
-		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
-		works(t)(r.Route(ctx, call, probes(func(context.Context, string) rollout.ProbeResult { return rollout.Absent })))
+		call := routing.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
+		works(t)(r.Route(ctx, call, probes(func(context.Context, string) routing.ProbeResult { return routing.Absent })))
 	}
 	families, err := registry.Gather()
 	must(t, err)

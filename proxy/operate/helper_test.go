@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/evidence"
 )
 
 const someone = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // What was counted of a key is the partner's when the key becomes one of its keys: also of an operation that the partner

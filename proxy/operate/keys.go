@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -32,7 +32,7 @@ type AddedKey struct {
 }
 
 // AddKey makes a key one of a partner. What the store has of the key becomes the partner's.
-func (o *Operator) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error) {
+func (o storeVerbs) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error) {
 	if !n.Preview || n.By != "" {
 		if err := n.check(); err != nil {
 			return c, err
@@ -62,7 +62,7 @@ func (o *Operator) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error)
 	if conflicting := (*store.KeyConflict)(nil); errors.As(err, &conflicting) {
 		text := conflicting.Text
 		for i, bill := range conflicting.Bills {
-			text += []string{": ", ", ", ", "}[i] + rollout.ShownBill(bill)
+			text += []string{": ", ", ", ", "}[i] + routing.ShownBill(bill)
 		}
 		return c, conflict("Not changed: %s.", text)
 	}
@@ -86,7 +86,7 @@ func (o *Operator) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error)
 
 // againstKey refuses a key if the rollout relies for the partner on what is not certain for the key: that no call is
 // under way past the gateway, and that the old backend has no bill that the ledger lacks.
-func (o *Operator) againstKey(ctx context.Context, decided store.Rollout, id, key partner.ID) error {
+func (o storeVerbs) againstKey(ctx context.Context, decided store.Rollout, id, key partner.ID) error {
 	first, err := o.Store.FirstSeen(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -101,7 +101,7 @@ func (o *Operator) againstKey(ctx context.Context, decided store.Rollout, id, ke
 	stages := o.stages(decided)
 	of, _ := stageOf(stages, id)
 	own, _ := stageOf(stages, key)
-	if of.Stage == rollout.StageDrained && own.Stage != rollout.StageDrained {
+	if of.Stage == routing.StageDrained && own.Stage != routing.StageDrained {
 		return conflict("Not changed: the partner is drained, and the key is not: bills of the key at the old backend " +
 			"that are not in the ledger would not be found. Set the stage of the partner to new first.")
 	}
@@ -109,7 +109,7 @@ func (o *Operator) againstKey(ctx context.Context, decided store.Rollout, id, ke
 }
 
 // identity returns the partner that a key belongs to.
-func (o *Operator) identity(key partner.ID) partner.ID {
+func (o *core) identity(key partner.ID) partner.ID {
 	if o.Store == nil {
 		return partner.ID(o.Config().Identity(string(key)))
 	}
@@ -117,7 +117,7 @@ func (o *Operator) identity(key partner.ID) partner.ID {
 }
 
 // furtherKeys returns the keys of a partner in the store without its first one.
-func (o *Operator) furtherKeys(id partner.ID) (keys []partner.ID) {
+func (o *core) furtherKeys(id partner.ID) (keys []partner.ID) {
 	if o.Store == nil {
 		return nil
 	}

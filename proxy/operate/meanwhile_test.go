@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 )
 
 // Somebody else changes the stage while a decision looks for reasons against it: it is decided again, from where the partner is
@@ -26,16 +27,16 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 			want      string // the error, or the change
 		}{
 			{"", operate.Move{Do: operate.Next}, "canary 5 % to canary 10 %"},
-			{"/rollout/stage?partner=<k>&stage=canary&percent=1&by=kim", operate.Move{Do: operate.Next, Stage: rollout.StageCanary, Percent: new(10)}, "canary 1 % to canary 10 %"},
-			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next, Stage: rollout.StageCanary, Percent: new(10)}, "the stage is canary 10 %, so the next one is"},
-			{"/rollout/stage?partner=<k>&stage=old&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
-			{"/rollout/stage?stage=default&partner=<k>&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "old to canary 50 %"},
+			{"/rollout/stage?partner=<k>&stage=canary&percent=1&by=kim", operate.Move{Do: operate.Next, Stage: routing.StageCanary, Percent: new(10)}, "canary 1 % to canary 10 %"},
+			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next, Stage: routing.StageCanary, Percent: new(10)}, "the stage is canary 10 %, so the next one is"},
+			{"/rollout/stage?partner=<k>&stage=old&by=kim", operate.Move{Stage: routing.StageCanary, Percent: &fifty}, "old to canary 50 %"},
+			{"/rollout/stage?stage=default&partner=<k>&by=kim", operate.Move{Stage: routing.StageCanary, Percent: &fifty}, "old to canary 50 %"},
 			{"/rollout/stage?stage=default&partner=<k>&by=kim", operate.Move{Stage: operate.Unset}, "no stage of its own"},
 			// Meant for the stage before: a second request for the same step, and reasons against that step.
 			{"/rollout/stage?partner=<k>&stage=canary&percent=10&by=kim", operate.Move{Do: operate.Next}, "others change the stage"},
 			{"/rollout/stage?partner=<k>&stage=old&by=kim", forcedMove(&fifty), "others change the stage"},
-			{"/rollout/stage?partner=default&stage=old&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
-			{"/rollout/stage?partner=<k>&stage=canary&percent=5&by=kim", operate.Move{Stage: rollout.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
+			{"/rollout/stage?partner=default&stage=old&by=kim", operate.Move{Stage: routing.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
+			{"/rollout/stage?partner=<k>&stage=canary&percent=5&by=kim", operate.Move{Stage: routing.StageCanary, Percent: &fifty}, "canary 5 % to canary 50 %"},
 		} {
 			opened := proxytest.Open(t, at)
 			other := newTestOperator(t, opened, separate)
@@ -54,7 +55,7 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 				return c
 			}
 			now := func() time.Time { return noon }
-			router, err := rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: now})
+			router, err := routing.New(t.Context(), c, routing.Options{Store: opened, Now: now})
 			must(t, err)
 			o := operate.New(operate.Options{
 				Config: config, Store: opened, Rollout: router, Now: now,
@@ -82,7 +83,7 @@ func TestStageThatChangesMeanwhile(t *testing.T) {
 }
 
 func forcedMove(percent *int) operate.Move {
-	m := operate.Move{Stage: rollout.StageCanary, Percent: percent}
-	m.Force = operate.Force{rollout.Unproven}
+	m := operate.Move{Stage: routing.StageCanary, Percent: percent}
+	m.Force = operate.Force{moves.Unproven}
 	return m
 }

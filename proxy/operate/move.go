@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // Force names the kinds of the reasons that a change overrides. The word true names none, and is refused.
-type Force []rollout.ReasonKind
+type Force []moves.ReasonKind
 
 // UnmarshalText reads kinds, separated by commas.
 func (f *Force) UnmarshalText(text []byte) error {
 	*f = nil
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); name != "false" {
-			*f = append(*f, rollout.ReasonKind(name))
+			*f = append(*f, moves.ReasonKind(name))
 		}
 	}
 	return nil
 }
 
 // MarshalText is the inverse of UnmarshalText.
-func (f Force) MarshalText() ([]byte, error) { return []byte(rollout.JoinKinds(f)), nil }
+func (f Force) MarshalText() ([]byte, error) { return []byte(moves.JoinKinds(f)), nil }
 
 // bare is Force without the names of reasons: the operator would also override reasons that nobody has read.
 func (f Force) bare() bool { return slices.Equal(f, Force{"true"}) }
@@ -48,7 +49,7 @@ type Switch struct {
 }
 
 // begin checks a decision, and returns the change that it will make.
-func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
+func (o *core) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
 	c = Change{Action: string(action), At: o.Now(), By: d.By, Preview: preview}
 	if !preview || d.By != "" {
 		if err := d.check(); err != nil {
@@ -56,9 +57,9 @@ func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Chang
 		}
 	}
 	for _, kind := range d.Force {
-		if !d.Force.bare() && !slices.Contains(rollout.ReasonKinds, kind) {
+		if !d.Force.bare() && !slices.Contains(moves.ReasonKinds, kind) {
 			return c, badRequest("force must name reasons: some of %s, separated by commas, but has %q",
-				rollout.JoinKinds(rollout.ReasonKinds), string(kind))
+				moves.JoinKinds(moves.ReasonKinds), string(kind))
 		}
 	}
 	return c, o.needStore()
@@ -79,14 +80,14 @@ type Change struct {
 	ToPercent   *int   `json:"to_percent,omitempty"`
 	Forced      bool   `json:"forced,omitempty"`
 	// the kinds of the reasons that were overridden, if Forced
-	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
+	Overridden []moves.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
-	Subject string                   `json:"subject,omitempty"`
-	Preview bool                     `json:"preview,omitempty"` // nothing was changed: this is what would change
-	Reasons []rollout.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
+	Subject string                 `json:"subject,omitempty"`
+	Preview bool                   `json:"preview,omitempty"` // nothing was changed: this is what would change
+	Reasons []moves.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
 	// why a stop could not be stored: it is in effect on this gateway alone
 	Unstored string `json:"unstored,omitempty"`
 	// that the step of a wave relied on, or why the wave came into its state
@@ -118,9 +119,9 @@ func InWords(stage string, percent *int) string {
 
 // override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
 // kinds.
-func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
-	kinds := rollout.KindsOf(reasons)
-	unnamed := slices.ContainsFunc(kinds, func(kind rollout.ReasonKind) bool { return !slices.Contains(force, kind) })
+func (c *Change) override(reasons []moves.BlockingReason, force Force) error {
+	kinds := moves.KindsOf(reasons)
+	unnamed := slices.ContainsFunc(kinds, func(kind moves.ReasonKind) bool { return !slices.Contains(force, kind) })
 	switch {
 	case force.bare() && len(reasons) == 0:
 		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
@@ -134,8 +135,8 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 // commit makes a change, unless there are reasons against it that force does not name. of says what it is about, as the
 // store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
 // work then, too.
-func (o *Operator) commit(
-	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, of store.Change,
+func (o *core) commit(
+	ctx context.Context, c Change, reasons []moves.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
@@ -152,13 +153,13 @@ func (o *Operator) commit(
 func (c Change) inStore(of store.Change) store.Change {
 	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
 	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
-		of.Overridden = rollout.JoinKinds(c.Overridden)
+		of.Overridden = moves.JoinKinds(c.Overridden)
 	}
 	return of
 }
 
 // changed logs a stored change, and applies it to this replica.
-func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
+func (o *core) changed(ctx context.Context, c Change) (Change, error) {
 	what := []any{"action", c.Action, "by", c.By}
 	if c.Partner != "" {
 		what = append(what, "partner", c.Partner)
@@ -167,7 +168,7 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
+		what = append(what, "overridden", moves.JoinKinds(c.Overridden))
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -184,7 +185,7 @@ type Move struct {
 	Switch
 	PartnerRef               // Default for all without a stage of their own
 	Do         string        `json:"do,omitzero"`             // Next, or else into Stage; a part of the path
-	Stage      rollout.Stage `json:"stage,omitzero"`          // or Unset
+	Stage      routing.Stage `json:"stage,omitzero"`          // or Unset
 	Percent    *int          `json:"percent,omitzero,string"` // of canary
 }
 
@@ -192,13 +193,13 @@ type Move struct {
 const Next = "next"
 
 // Unset in place of a stage removes the partner's own one, or the default that was set.
-const Unset rollout.Stage = Default
+const Unset routing.Stage = Default
 
 // position returns the stage that is wanted.
-func (m Move) position(bills config.Bills) (p rollout.Position, err error) {
-	stages := rollout.StagesWith(bills)
-	switch canary := m.Stage == rollout.StageCanary; {
-	case m.Stage == rollout.StageShadow && bills == config.Separate:
+func (m Move) position(bills config.Bills) (p routing.Position, err error) {
+	stages := routing.StagesWith(bills)
+	switch canary := m.Stage == routing.StageCanary; {
+	case m.Stage == routing.StageShadow && bills == config.Separate:
 		return p, badRequest("with bills: separate there is no stage shadow: stage must be one of %v", stages)
 	case !slices.Contains(stages, m.Stage):
 		return p, badRequest("stage must be one of %v, or default, but is %q", stages, m.Stage)
@@ -234,7 +235,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 		return c, err
 	}
 	bills := o.Rollout.Settings().Config.Bills
-	var own rollout.Position // the stage that the partner has of its own afterwards
+	var own routing.Position // the stage that the partner has of its own afterwards
 	switch given := m.Stage != "" || m.Percent != nil; {
 	case m.Do == Next && m.Partner == Default:
 		err = badRequest("partner cannot be default here: set the default to a stage")
@@ -255,7 +256,7 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 	}
 	stages := o.stages(decided)
 	at, has := stageOf(stages, partner)
-	move := rollout.Move{Partner: partner, From: at.position(), To: own}
+	move := moves.Move{Partner: partner, From: at.position(), To: own}
 	switch {
 	case m.Do == Next:
 		to, more := move.From.Next(bills)
@@ -282,11 +283,10 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 
 // move makes a move that was checked, or shows it. own is the stage that the partner has of its own afterwards.
 func (o *Operator) move(
-	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move, own rollout.Position,
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m moves.Move, own routing.Position,
 ) (Change, error) {
-	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
-	reasons := facts.Against(m)
-	c.about(o, m.Partner, Default)
+	reasons := o.against(ctx, decided, m)
+	c.about(o.core, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	if own.Stage != "" && m.Partner != "" {
@@ -313,7 +313,7 @@ func (o *Operator) move(
 }
 
 // about sets the partner of a change; all is the word for no single one.
-func (c *Change) about(o *Operator, id partner.ID, all string) {
+func (c *Change) about(o *core, id partner.ID, all string) {
 	if c.Partner = all; id != "" {
 		c.Partner, c.Name = id.Short(), o.who(id).Name
 	}

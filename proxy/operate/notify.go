@@ -22,7 +22,7 @@ type SentExample struct {
 }
 
 // TestEvents queues an example of each event for each destination that wants it.
-func (o *Operator) TestEvents(ctx context.Context, t EventTest) (all []SentExample, err error) {
+func (o callbackVerbs) TestEvents(ctx context.Context, t EventTest) (all []SentExample, err error) {
 	c := o.Config()
 	for i := range c.Notify {
 		to := &c.Notify[i]

@@ -25,9 +25,10 @@ import (
 	"unicode/utf8"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,9 +39,9 @@ import (
 type Options struct {
 	Config   func() *config.Config // the config in force
 	Store    *store.Store          // nil if the config has none
-	Rollout  *rollout.Router       // nil if the config has none
+	Rollout  *routing.Router       // nil if the config has none
 	Relay    *relay.Relay          // nil without a store
-	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
+	ReadBill routing.ReadBill      // if nil, bills are not read at backends
 	Knows    func(partner.ID) bool // whether ReadBill has a partner's key; nil without ReadBill
 	// if nil, bills are not compared
 	CompareBill CompareBill
@@ -54,10 +55,28 @@ type Options struct {
 
 // An Operator does what operators decide. It is safe for concurrent use.
 type Operator struct {
+	*core
+	waveVerbs
+	billVerbs
+	callbackVerbs
+	storeVerbs
+}
+
+// The verbs of an Operator, by what they are about. Those about the rollout are its own.
+type (
+	waveVerbs     struct{ *core }
+	billVerbs     struct{ *core }
+	callbackVerbs struct{ *core }
+	storeVerbs    struct{ *core }
+)
+
+// core is what all verbs work with.
+type core struct {
 	Options
-	reading   atomic.Pointer[Reading] // the last one
-	comparing sync.Mutex              // held by CompareBills
-	read      *prometheus.CounterVec  // by the gateway itself
+	reading atomic.Pointer[Reading] // the last one
+	reader
+	comparing sync.Mutex             // held by CompareBills
+	read      *prometheus.CounterVec // by the gateway itself
 }
 
 // New returns an operator.
@@ -71,19 +90,20 @@ func New(o Options) *Operator {
 	if o.Opened == nil {
 		o.Opened = func(string) bool { return false }
 	}
-	made := &Operator{Options: o}
-	made.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+	c := &core{Options: o, reader: newReader(o.Store, o.Rollout)}
+	c.read = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_bill_reads_total",
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
 			"doubtful state, or whose callback may be lost, by what they showed.",
 	}, []string{"shown"})
-	for _, shown := range append(slices.Collect(maps.Values(rollout.ResultTexts)), rollout.NotAsked) {
-		made.read.WithLabelValues(shown)
+	for _, shown := range append(slices.Collect(maps.Values(routing.ResultTexts)), routing.NotAsked) {
+		c.read.WithLabelValues(shown)
 	}
 	var refused error
 	if o.Rollout != nil {
 		refused = o.Rollout.Refused()
 	}
+	made := &Operator{c, waveVerbs{c}, billVerbs{c}, callbackVerbs{c}, storeVerbs{c}}
 	made.NoteReading(refused)
 	return made
 }
@@ -105,9 +125,9 @@ func (r Refusal) Status() int {
 
 // An Error refuses what an operator wants. Nothing was changed.
 type Error struct {
-	Refusal Refusal                  `json:"-"`
-	Text    string                   `json:"error"`
-	Reasons []rollout.BlockingReason `json:"reasons,omitempty"` // that Force must name
+	Refusal Refusal                `json:"-"`
+	Text    string                 `json:"error"`
+	Reasons []moves.BlockingReason `json:"reasons,omitempty"` // that Force must name
 }
 
 // Error returns the text, and the reasons in a line each.
@@ -115,12 +135,12 @@ func (e *Error) Error() string {
 	if len(e.Reasons) == 0 {
 		return e.Text
 	}
-	kinds := rollout.JoinKinds(rollout.KindsOf(e.Reasons))
+	kinds := moves.JoinKinds(moves.KindsOf(e.Reasons))
 	return e.Text + " To change it anyway, give force=" + kinds + ". Reasons:" + Lines(e.Reasons)
 }
 
 // Lines returns the texts of reasons with their kinds, each at the beginning of a line.
-func Lines(reasons []rollout.BlockingReason) (lines string) {
+func Lines(reasons []moves.BlockingReason) (lines string) {
 	for _, reason := range reasons {
 		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
 	}
@@ -141,14 +161,14 @@ func conflict(format string, args ...any) error {
 
 // Explain returns an error of a reload with the reasons against it.
 func Explain(err error) error {
-	var b *rollout.Blocked
+	var b *moves.Blocked
 	if !errors.As(err, &b) {
 		return err
 	}
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
 		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
 		b.To, b.From,
-		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(b.Reasons))
+		moves.JoinKinds(moves.KindsOf(b.Reasons)), Lines(b.Reasons))
 }
 
 // storeTimeout is how long a call of an operator waits for the store.
@@ -161,7 +181,7 @@ func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // needStore refuses what depends on a store if there is none.
-func (o *Operator) needStore() error {
+func (o *core) needStore() error {
 	if o.Store == nil {
 		return conflict("the config has no store, so the stages are those of the config " +
 			"and cannot be changed while the gateway runs")
@@ -188,6 +208,14 @@ func (a Author) check() error {
 		return badRequest("by must be your name, for the audit log: 1 to 100 printable characters")
 	}
 	return nil
+}
+
+// checkUnless is check, unless nothing will be changed.
+func (a Author) checkUnless(preview bool) error {
+	if preview {
+		return nil
+	}
+	return a.check()
 }
 
 // A Limit bounds the entries of an answer. Zero is 100.
@@ -218,7 +246,7 @@ type PartnerRef struct {
 }
 
 // one returns the full ID of the partner, "" for all.
-func (p PartnerRef) one(ctx context.Context, o *Operator) (partner.ID, error) {
+func (p PartnerRef) one(ctx context.Context, o *core) (partner.ID, error) {
 	if p.Partner == "" {
 		return "", nil
 	}
@@ -236,7 +264,7 @@ func Named(name string) string {
 }
 
 // hashFor returns the hash in the config, at least 12 digits of it, of the partner with a name; "" if there is none.
-func (o *Operator) hashFor(name string) string {
+func (o *core) hashFor(name string) string {
 	folded := config.FoldName(name)
 	for _, one := range o.Config().Partners {
 		if name != Default && (name == Named(one.Name) || folded == config.FoldName(one.Name)) {
@@ -248,7 +276,7 @@ func (o *Operator) hashFor(name string) string {
 
 // named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it
 // might be a key.
-func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
+func (o *core) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
 	if hash := o.hashFor(name); !ok && hash != "" {
 		return o.named(ctx, hash)
@@ -283,7 +311,7 @@ type Who struct {
 	Name    string     `json:"name,omitempty"` // by the config
 }
 
-func (o *Operator) who(id partner.ID) Who {
+func (o *core) who(id partner.ID) Who {
 	return Who{id, id.Short(), o.Config().Partners.Name(string(id))}
 }
 

@@ -16,19 +16,20 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 var noon = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
 // allReasons are the kinds of all reasons, as force has them.
-var allReasons = rollout.JoinKinds(rollout.ReasonKinds)
+var allReasons = moves.JoinKinds(moves.ReasonKinds)
 
 // hash is the ID of the partner with a key.
 func hash(key string) string { return string(partner.Of(key)) }
@@ -36,7 +37,7 @@ func hash(key string) string { return string(partner.Of(key)) }
 // A testOperator is a router with its operator calls.
 type testOperator struct {
 	*operate.Operator
-	*rollout.Router
+	*routing.Router
 	t     testing.TB
 	store *store.Store
 	logs  bytes.Buffer
@@ -69,7 +70,7 @@ func newTestOperator(t testing.TB, s *store.Store, more string) *testOperator {
 	}
 	c, logger := parse(t, more), slog.New(slog.NewJSONHandler(&d.logs, nil))
 	now := func() time.Time { return noon.Add(time.Duration(d.later.Load())) }
-	if d.Router, err = rollout.New(t.Context(), c, rollout.Options{Store: s, Logger: logger, Now: now}); err != nil {
+	if d.Router, err = routing.New(t.Context(), c, routing.Options{Store: s, Logger: logger, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	d.Operator = operate.New(operate.Options{
@@ -197,14 +198,14 @@ func (d *testOperator) owns(key, upstream string, pending, owned, released int) 
 var creates atomic.Int64
 
 // creates returns the upstream that a new bill of a partner goes to. The other backend does not have the bill.
-func (d *testOperator) creates(key string) (rollout.Route, string) {
+func (d *testOperator) creates(key string) (routing.Route, string) {
 	d.t.Helper()
 	asked := ""
-	route, err := d.Router.Route(d.t.Context(), rollout.Call{
+	route, err := d.Router.Route(d.t.Context(), routing.Call{
 		Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of(key), Merchant: "s", Bill: fmt.Sprint("B", creates.Add(1)),
-	}, probes(func(_ context.Context, upstream string) rollout.ProbeResult {
+	}, probes(func(_ context.Context, upstream string) routing.ProbeResult {
 		asked += upstream
-		return rollout.Absent
+		return routing.Absent
 	}))
 	must(d.t, err)
 	return route, asked
@@ -229,8 +230,8 @@ func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 }
 
 // probes returns a probe whose answers have nothing.
-func probes(result func(context.Context, string) rollout.ProbeResult) rollout.Probe {
-	return func(ctx context.Context, upstream string) (rollout.ProbeResult, rollout.Answer) {
-		return result(ctx, upstream), rollout.Answer{}
+func probes(result func(context.Context, string) routing.ProbeResult) routing.Probe {
+	return func(ctx context.Context, upstream string) (routing.ProbeResult, routing.Answer) {
+		return result(ctx, upstream), routing.Answer{}
 	}
 }

@@ -19,15 +19,15 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, separate)
 	d.owns("k", "legacy", 1, 0, 0)
-	release, err := d.Router.BeginScan(t.Context())
+	release, err := d.Operator.BeginScan(t.Context())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if bills, err := d.Router.OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
+	if bills, err := d.Operator.OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another call counts: %+v, %v", bills, err)
 	}
 	release()
-	if bills, err := d.Router.OpenBills(t.Context(), store.AllPartners); err != nil || len(bills) != 1 {
+	if bills, err := d.Operator.OpenBills(t.Context(), store.AllPartners); err != nil || len(bills) != 1 {
 		t.Errorf("%+v, %v", bills, err)
 	}
 }

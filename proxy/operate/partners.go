@@ -3,20 +3,22 @@ package operate
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // A PartnerQuery selects partners. They are sorted by their names.
 type PartnerQuery struct {
 	PartnerRef
-	Stage   rollout.Stage   `json:"stage,omitzero"`
+	Stage   routing.Stage   `json:"stage,omitzero"`
 	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
 	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
 	After   int             `json:"after,omitzero,string"` // the next of the page before
@@ -41,13 +43,13 @@ type PartnerRow struct {
 
 // A Step is the next stage of a partner.
 type Step struct {
-	StageSetting                          // without By and At
-	Ruling       evidence.Ruling          `json:"verdict,omitempty"` // of the verdicts that it needs; "" if it needs none
-	Reasons      []rollout.BlockingReason `json:"reasons"`
+	StageSetting                        // without By and At
+	Ruling       evidence.Ruling        `json:"verdict,omitempty"` // of the verdicts that it needs; "" if it needs none
+	Reasons      []moves.BlockingReason `json:"reasons"`
 }
 
 // Kinds are the kinds of the reasons against it.
-func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
+func (s Step) Kinds() []moves.ReasonKind { return moves.KindsOf(s.Reasons) }
 
 // Traffic is what a partner does.
 type Traffic struct {
@@ -93,14 +95,14 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 	switch err := cmp.Or(err, o.needStore()); {
 	case err != nil:
 		return answer, err
-	case q.Stage != "" && !slices.Contains(rollout.Stages, q.Stage):
-		return answer, badRequest("stage must be one of %v, but is %q", rollout.Stages, q.Stage)
+	case q.Stage != "" && !slices.Contains(routing.Stages, q.Stage):
+		return answer, badRequest("stage must be one of %v, but is %q", routing.Stages, q.Stage)
 	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
 		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
 	case q.After < 0:
 		return answer, badRequest("after must be next of the previous page")
 	}
-	only, err := q.one(ctx, o)
+	only, err := q.one(ctx, o.core)
 	if err != nil {
 		return answer, err
 	}
@@ -129,17 +131,12 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
-	seen, err := facts.Seen()
-	if err != nil {
-		return nil, err
-	}
-	counted, err := facts.Counted()
-	if err != nil {
+	facts := o.facts(ctx, decided, only, storeTimeout/2, moves.Needs{Seen: true, Counted: true, Marked: true})
+	if err := cmp.Or(facts.Seen.Err(), facts.Counted.Err()); err != nil {
 		return nil, err
 	}
 	traffic := map[partner.ID]Traffic{}
-	for _, n := range counted {
+	for _, n := range facts.Counted.Is {
 		t := traffic[n.Partner]
 		t.add(n, o.Rollout.Counts().Limits().Success)
 		traffic[n.Partner] = t
@@ -148,19 +145,19 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	rows := []PartnerRow{}
-	for _, one := range o.statuses(o.stages(decided), facts, only, store.AllPartners.Of(only), seen, nil) {
-		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]}
-		move := rollout.Move{Partner: one.ID, From: one.position()}
-		var more bool
-		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Bills); more {
-			reasons := facts.Against(move)
-			row.Step = Step{
-				setting(move.To),
-				facts.Ruling(move, reasons), list(reasons),
-			}
+	rows, next := []PartnerRow{}, map[partner.ID]moves.Move{}
+	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
+		rows = append(rows, PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]})
+		if to, more := one.position().Next(facts.Settings.Config.Bills); more {
+			next[one.ID] = moves.Move{Partner: one.ID, From: one.position(), To: to}
 		}
-		rows = append(rows, row)
+	}
+	o.undrained(ctx, facts, slices.Collect(maps.Values(next))...)
+	for i := range rows {
+		if m, more := next[rows[i].ID]; more {
+			reasons := facts.Against(m)
+			rows[i].Step = Step{setting(m.To), facts.Ruling(m, reasons), list(reasons)}
+		}
 	}
 	return rows, nil
 }

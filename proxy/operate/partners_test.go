@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // creates counts bills of a partner that were created at a backend.
@@ -39,7 +39,7 @@ func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 				d.counted(word)
 			}
 			step := answers[operate.PartnerList](d, "GET", "/rollout/partners").Partners[0].Step
-			kinds := rollout.JoinKinds(rollout.KindsOf(step.Reasons))
+			kinds := moves.JoinKinds(moves.KindsOf(step.Reasons))
 			if step.String() != cells[3] || string(step.Ruling) != cells[4] || kinds != cells[5] {
 				t.Errorf("%s has %q against it, next %s, want %v", step.Ruling, kinds, step, cells[3:])
 			}

@@ -13,9 +13,9 @@ import (
 	"time"
 	"unicode"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // Write writes the report in a format: text for a terminal, or json for programs.
@@ -49,7 +49,7 @@ var reportText string
 
 var reportTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
+		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": moves.JoinKinds,
 		"label": func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
 		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}).Parse(reportText))

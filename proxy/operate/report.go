@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -62,7 +62,7 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 
 // Evidence returns a report without the next stage, whose preconditions take time.
 func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, err error) {
-	only, err := p.one(ctx, o)
+	only, err := p.one(ctx, o.core)
 	if err != nil {
 		return answer, err
 	}

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -53,10 +54,10 @@ func TestReports(t *testing.T) {
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
 	partners := []operate.PartnerStatus{
 		{
-			Who: operate.Who{Partner: someone[:12]}, StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Who: operate.Who{Partner: someone[:12]}, StageSetting: operate.StageSetting{Stage: routing.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
 			Bills: []store.Bills{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
-		{Who: operate.Who{Partner: other.Short()}, StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
+		{Who: operate.Who{Partner: other.Short()}, StageSetting: operate.StageSetting{Stage: routing.StageShadow}, Default: true},
 	}
 	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 	whole := operate.NewReport(full.Snapshot(), limits, until, partners)
@@ -66,9 +67,9 @@ func TestReports(t *testing.T) {
 	whole.Decisions = []operate.Change{
 		{Revision: 1, Action: "begin", By: "anna", At: since},
 		{Revision: 2, Action: "stage", By: "anna\t|\n# kim", At: since, Partner: "default", To: "shadow"},
-		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []rollout.ReasonKind{rollout.Unproven, rollout.Unsettled}},
+		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []moves.ReasonKind{moves.Unproven, moves.Unsettled}},
 		{Revision: 4, Action: "stage", By: "anna", At: since, Partner: other.Short(), From: "new"},
-		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []rollout.ReasonKind{rollout.NotAtBoth}},
+		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []moves.ReasonKind{moves.NotAtBoth}},
 	}
 	fewer := limits
 	fewer.Comparisons, fewer.Bills = 500, 50

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -27,12 +27,12 @@ const (
 const readFails = "a bill that is to be read cannot be read; the gateway tries again"
 
 // RunReads reads bills until ctx ends: those of which the ledger awaits something, at the times of
-// [rollout.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
+// [routing.Settings.NextRead] and after [Operator.ReadAll], and those whose callbacks may be lost, as
 // callbacks.reconcile says. It sends nothing else to upstreams. Several gateways share the work. A bill of a partner
 // whose key no gateway knows is read when the partner has called.
-func (o *Operator) RunReads(ctx context.Context) {
+func (o billVerbs) RunReads(ctx context.Context) {
 	var interrupted time.Time
-	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
+	routing.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
 		if now := o.Now(); o.Rollout != nil && now.Sub(interrupted) >= interruptedEvery {
 			interrupted = now
 			err = o.recordInterrupted(ctx)
@@ -43,21 +43,21 @@ func (o *Operator) RunReads(ctx context.Context) {
 
 // recordInterrupted records the creates that were never completed as writes with an unknown outcome, but for those
 // that may be under way.
-func (o *Operator) recordInterrupted(ctx context.Context) error {
+func (o billVerbs) recordInterrupted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
-	end, err := o.Rollout.BeginScan(ctx)
+	end, err := o.beginScan(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 	s, now := o.Rollout.Settings(), o.Now()
 	before := now.Add(-s.UnderWay())
-	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: rollout.NotAsked, Next: s.NextRead(before, now)})
+	return o.Store.Interrupted(ctx, before, ledger.Interrupted{Finding: routing.NotAsked, Next: s.NextRead(before, now)})
 }
 
 // due is until when reads are due.
-func (o *Operator) due() (d store.Due) {
+func (o billVerbs) due() (d store.Due) {
 	if o.Rollout != nil {
 		d.Bills = o.Now()
 	}
@@ -70,7 +70,7 @@ func (o *Operator) due() (d store.Due) {
 // ReadDue makes reads that are due of the partners whose keys this gateway knows, for dueEvery: first those that the
 // ledger awaits, then those for callbacks. In each round it reads one bill of each partner, so that one with many does
 // not hold up the others, also not those whose reads become due meanwhile.
-func (o *Operator) ReadDue(ctx context.Context) error {
+func (o billVerbs) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
 	for until := time.Now().Add(dueEvery); ; {
 		due, err := o.Store.DueReads(ctx, o.due())
@@ -98,7 +98,7 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 }
 
 // pause is the time between two reads.
-func (o *Operator) pause(ctx context.Context) {
+func (o billVerbs) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second / time.Duration(o.Config().Limits.Reads)):
@@ -108,8 +108,8 @@ func (o *Operator) pause(ctx context.Context) {
 // readNext reads the bill of a partner that has been due for longest, once as of each call that awaits it, and hands on
 // what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a gateway
 // reads it after the claim.
-func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
-	defer rollout.Recovered(&err) // read is false then
+func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
+	defer routing.Recovered(&err) // read is false then
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	r, err := o.Store.ClaimRead(within, id, o.due(), o.Now())
@@ -123,7 +123,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 		}
 	}
 	type as struct{ upstream, merchant string }
-	shown, events := map[as]rollout.BackendBill{}, []ledger.Event(nil)
+	shown, events := map[as]routing.BackendBill{}, []ledger.Event(nil)
 	for i, c := range r.Bill.Awaits(looks...) {
 		if i > 0 {
 			o.pause(ctx)
@@ -158,20 +158,20 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 
 // readFor reads a bill where a call of it was sent, and returns what that shows, also as the ledger sees it. A call
 // that the ledger awaits is read at a backend of the rollout alone: what else resolves it is not known.
-func (o *Operator) readFor(
+func (o billVerbs) readFor(
 	ctx context.Context, b ledger.Bill, c ledger.Call,
-) (says rollout.BackendBill, events []ledger.Event) {
+) (says routing.BackendBill, events []ledger.Event) {
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	says.Result = rollout.NotAsked
-	asked, sent, awaited := rollout.Credentials{}, o.Now(), !c.At.IsZero()
+	says.Result = routing.NotAsked
+	asked, sent, awaited := routing.Credentials{}, o.Now(), !c.At.IsZero()
 	backend := false // not after a change of the config
 	if o.Rollout != nil {
 		backends := o.Rollout.Settings().Backends
 		backend = slices.Contains(backends[:], c.Upstream)
 	}
 	if backend || !awaited {
-		as := rollout.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
+		as := routing.Credentials{Partner: b.Partner, Member: c.Member, Merchant: c.Merchant}
 		says, asked = o.ReadBill(within, c.Upstream, as, b.ID)
 	}
 	if ctx.Err() != nil {
@@ -182,30 +182,27 @@ func (o *Operator) readFor(
 		return says, nil
 	}
 	s := resultOf(says)
-	s.By, s.Merchant = rollout.ByGateway, asked.Merchant  // of the partner's first call if the write named none
+	s.By, s.Merchant = routing.ByGateway, asked.Merchant  // of the partner's first call if the write named none
 	if awaited && (b.Created == nil || c != *b.Created) { // else one line for each create
 		o.Logger.Info("the gateway has read a bill", "partner", b.Partner.Short(),
-			"bill", rollout.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
+			"bill", routing.ShownBill(b.ID), "operation", c.Operation, "request_id", c.Request,
 			"upstream", c.Upstream, "result", says.Result, "bill_state", says.State, "read", b.Reads)
 	}
-	if s.Result == rollout.Present || s.Result == rollout.Absent {
+	if s.Result == routing.Present || s.Result == routing.Absent {
 		owned := b.State != ledger.Released && b.Upstream == c.Upstream
 		return says, o.Rollout.Looked(c.Upstream, s, owned, sent)
 	}
 	return says, []ledger.Event{{
 		Call: ledger.Call{At: sent, Upstream: c.Upstream, Merchant: c.Merchant},
-		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: rollout.ByGateway}},
+		What: ledger.Looked{Read: ledger.Reading{Finding: says.Result, By: routing.ByGateway}},
 	}}
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
 // Limits.Reads bounds the reads. [Operator.Reads] shows how far they are.
-func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
-	if err := o.needStore(); err != nil {
-		return Reads{}, err
-	}
-	id, err := p.one(ctx, o)
-	if err == nil {
+func (o billVerbs) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
+	id, err := p.one(ctx, o.core)
+	if err = cmp.Or(o.needStore(), err); err == nil {
 		err = o.Store.PlanReads(ctx, id)
 	}
 	if err != nil {
@@ -221,12 +218,9 @@ type Reads struct {
 }
 
 // Reads counts the bills of one partner or of all.
-func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
-	if err := o.needStore(); err != nil {
-		return Reads{}, err
-	}
-	id, err := p.one(ctx, o)
-	if err != nil {
+func (o billVerbs) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
+	id, err := p.one(ctx, o.core)
+	if err = cmp.Or(o.needStore(), err); err != nil {
 		return Reads{}, err
 	}
 	f := store.BillFilter{List: store.UnknownBills, PartnerPrefix: id, Now: o.Now(), Limit: 1}
@@ -250,15 +244,9 @@ type Dismissed struct {
 }
 
 // Dismiss resolves the unknown outcomes of a bill without a read: an operator knows them from elsewhere.
-func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
-	if err := o.needStore(); err != nil {
-		return n, err
-	}
-	if err := d.check(); err != nil {
-		return n, err
-	}
+func (o billVerbs) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
 	id, err := o.named(ctx, d.Partner)
-	switch {
+	switch err := cmp.Or(o.needStore(), d.check(), err); {
 	case err != nil:
 		return n, err
 	case id == "" || d.Bill == "":

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -24,10 +24,10 @@ import (
 func (d *testOperator) readsAs(result string) (reads *[]string) {
 	reads = new([]string)
 	d.Operator.Knows = func(partner.ID) bool { return true }
-	d.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	d.ReadBill = func(_ context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 		*reads = append(*reads, bill+" at "+upstream+" as "+as.Member+"/"+as.Merchant+" after "+d.Operator.Now().Sub(noon).String())
 		as.Key = "key"
-		return rollout.BackendBill{Upstream: upstream, Result: result}, as
+		return routing.BackendBill{Upstream: upstream, Result: result}, as
 	}
 	return reads
 }
@@ -38,7 +38,7 @@ func (d *testOperator) noAnswer(bill, merchant string) {
 	create := ledger.Call{Operation: "bill.create", Upstream: "legacy", Request: "call", At: noon, Member: "member", Merchant: merchant}
 	must(d.t, d.store.Prove(ctx, one))
 	works(d.t)(bills.Own(ctx, one, bill, "legacy", noon, time.Time{}, ""))
-	must(d.t, bills.NoAnswer(ctx, one, bill, create, ledger.Reading{Finding: rollout.NotAsked}, d.Router.Settings().NextRead(noon, noon)))
+	must(d.t, bills.NoAnswer(ctx, one, bill, create, ledger.Reading{Finding: routing.NotAsked}, d.Router.Settings().NextRead(noon, noon)))
 }
 
 // A bill that gives no clear answer is read 64 s, 5, 15 and 60 minutes after the write, and then daily for
@@ -47,7 +47,7 @@ func TestTimesOfReads(t *testing.T) {
 	t.Parallel()
 	const want = "2m 5m 15m 1h0m 25h0m 49h0m 73h0m 97h0m 121h0m 145h0m"
 	d := operatorInMemory(t, separate)
-	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	reads := d.readsAs(routing.ResultTexts[routing.Unclear])
 	d.noAnswer("B1", "shop")
 	var at []string
 	for minute := range 9 * 24 * 60 {
@@ -67,9 +67,9 @@ func TestTimesOfReads(t *testing.T) {
 func TestReadWithAnotherMerchantResolvesNothing(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, separate)
-	d.readsAs(rollout.ResultTexts[rollout.Absent])
+	d.readsAs(routing.ResultTexts[routing.Absent])
 	read, first := d.ReadBill, ""
-	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	d.ReadBill = func(ctx context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 		as.Merchant = cmp.Or(as.Merchant, first) // as the gateway does
 		return read(ctx, upstream, as, bill)
 	}
@@ -92,7 +92,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d := operatorInMemory(t, separate)
-	reads := d.readsAs(rollout.ResultTexts[rollout.Absent])
+	reads := d.readsAs(routing.ResultTexts[routing.Absent])
 	known := false
 	d.Operator.Knows = func(id partner.ID) bool { return known && id == partner.Of("one") }
 	d.noAnswer("B1", "shop")
@@ -100,7 +100,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	// Its gateway ended. The ledger has the merchant of the first create, which may have been another one.
 	_, err := proxytest.On(d.store).Own(ctx, partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{}, "shop")
 	must(t, err)
-	must(t, d.store.Interrupted(ctx, noon.Add(-time.Minute), ledger.Interrupted{Finding: rollout.NotAsked, Next: noon}))
+	must(t, d.store.Interrupted(ctx, noon.Add(-time.Minute), ledger.Interrupted{Finding: routing.NotAsked, Next: noon}))
 	d.later.Store(int64(time.Hour))
 	must(t, d.ReadDue(ctx))
 	if len(*reads) > 0 {
@@ -145,7 +145,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 func TestWritesOfTwoMerchants(t *testing.T) {
 	t.Parallel()
 	d, ctx := operatorInMemory(t, separate), t.Context()
-	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	reads := d.readsAs(routing.ResultTexts[routing.Unclear])
 	for _, merchant := range []string{"shop", "another shop"} {
 		d.noAnswer("B1", merchant)
 	}
@@ -177,12 +177,12 @@ func TestWritesOfTwoMerchants(t *testing.T) {
 func TestReadsThatFail(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, separate)
-	reads := d.readsAs(rollout.ResultTexts[rollout.Present])
+	reads := d.readsAs(routing.ResultTexts[routing.Present])
 	d.noAnswer("B1", "shop")
 	cancel := ledger.Call{Operation: "bill.cancel", Upstream: "gone", At: noon}
-	must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of("one"), "B2", cancel, ledger.Reading{Finding: rollout.NotAsked}, noon))
+	must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of("one"), "B2", cancel, ledger.Reading{Finding: routing.NotAsked}, noon))
 	read := d.ReadBill
-	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	d.ReadBill = func(ctx context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 		_, _ = read(ctx, upstream, as, bill)
 		panic("a bug")
 	}
@@ -195,7 +195,7 @@ func TestReadsThatFail(t *testing.T) {
 	list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
 	must(t, err)
 	for _, b := range list.Bills {
-		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.NextRead.After(noon.Add(3*time.Minute)) {
+		if b.Write.Reads != 1 || b.Write.Result != routing.NotAsked || !b.NextRead.After(noon.Add(3*time.Minute)) {
 			t.Errorf("%+v", b.Write)
 		}
 	}
@@ -208,14 +208,14 @@ func TestManyReadsOfAPartnerDelayNoOther(t *testing.T) {
 	due := func(key, bill string) {
 		must(t, d.store.Prove(t.Context(), partner.Of(key)))
 		cancel := ledger.Call{Operation: "bill.cancel", Upstream: "legacy", Merchant: "shop", At: noon}
-		must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of(key), bill, cancel, ledger.Reading{Finding: rollout.NotAsked}, noon))
+		must(t, proxytest.On(d.store).NoAnswer(t.Context(), partner.Of(key), bill, cancel, ledger.Reading{Finding: routing.NotAsked}, noon))
 	}
 	for i := range 10 {
 		due("one", fmt.Sprint("B", i))
 	}
-	reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+	reads := d.readsAs(routing.ResultTexts[routing.Unclear])
 	read := d.ReadBill
-	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	d.ReadBill = func(ctx context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 		if len(*reads) == 0 {
 			due("two", "LATE")
 		}
@@ -235,9 +235,9 @@ func TestOneReadIsForAllWhoAsk(t *testing.T) {
 	ctx, one := t.Context(), partner.Of("one")
 	d := operatorInMemory(t, separate+"callbacks: {public_url: 'https://bridge.example.com', reconcile: {}}\n")
 	d.Operator.Relay = relay.New(d.Config(), relay.Options{Store: d.store, Now: d.Operator.Now})
-	reads := d.readsAs(rollout.ResultTexts[rollout.Present])
+	reads := d.readsAs(routing.ResultTexts[routing.Present])
 	read := d.ReadBill
-	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	d.ReadBill = func(ctx context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 		says, as := read(ctx, upstream, as, bill)
 		says.State, says.Ended, says.Shows.Means = "C", true, "cancelled"
 		return says, as
@@ -280,21 +280,21 @@ func TestReadBackIsAnEntryOfTheQueue(t *testing.T) {
 			return evidence.Comparison{Class: class, Bill: "B1", Succeeded: [2]bool{true, true}, ReadBack: true, States: true}
 		}
 	}
-	read := rollout.BackendBill{Result: rollout.ResultTexts[rollout.Present], State: "W", Shows: ledger.Shows{Means: "unpaid"}}
-	wrong := rollout.BackendBill{Result: read.Result, State: "F", Shows: ledger.Shows{Means: "paid", Amount: "101"}}
+	read := routing.BackendBill{Result: routing.ResultTexts[routing.Present], State: "W", Shows: ledger.Shows{Means: "unpaid"}}
+	wrong := routing.BackendBill{Result: read.Result, State: "F", Shows: ledger.Shows{Means: "paid", Amount: "101"}}
 	for name, row := range map[string]struct {
 		bills string
-		says  rollout.BackendBill
+		says  routing.BackendBill
 		class evidence.Class // of the read
 		want  evidence.Tally
 		n     int // that were compared
 	}{
 		"as it was created":          {separate, read, evidence.Same, evidence.Tally{}, 1},
 		"with shared bills":          {shared, read, evidence.Same, evidence.Tally{}, 1},
-		"not there":                  {separate, rollout.BackendBill{Result: rollout.ResultTexts[rollout.Absent]}, evidence.NotThere, evidence.Tally{NotThere: 1}, 0},
-		"no answer":                  {separate, rollout.BackendBill{Result: rollout.ResultTexts[rollout.Unclear]}, evidence.NoAnswer, evidence.Tally{Unclear: 1}, 0},
+		"not there":                  {separate, routing.BackendBill{Result: routing.ResultTexts[routing.Absent]}, evidence.NotThere, evidence.Tally{NotThere: 1}, 0},
+		"no answer":                  {separate, routing.BackendBill{Result: routing.ResultTexts[routing.Unclear]}, evidence.NoAnswer, evidence.Tally{Unclear: 1}, 0},
 		"against the ledger's":       {separate, wrong, evidence.Differs, evidence.Tally{Differed: 1}, 1},
-		"not read: no backend of it": {separate, rollout.BackendBill{Result: rollout.NotAsked}, "", evidence.Tally{}, 0},
+		"not read: no backend of it": {separate, routing.BackendBill{Result: routing.NotAsked}, "", evidence.Tally{}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -322,7 +322,7 @@ func TestReadBackIsAnEntryOfTheQueue(t *testing.T) {
 			}
 			reads := d.readsAs(row.says.Result)
 			asked := d.ReadBill
-			d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+			d.ReadBill = func(ctx context.Context, upstream string, as routing.Credentials, bill string) (routing.BackendBill, routing.Credentials) {
 				_, as = asked(ctx, upstream, as, bill)
 				says := row.says
 				says.Upstream = upstream

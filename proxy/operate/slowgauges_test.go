@@ -8,7 +8,7 @@ import (
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,15 +21,15 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	ctx := t.Context()
 	s := proxytest.Open(t, "memory:")
 	registry, now := prometheus.NewRegistry(), noon
-	r, err := rollout.New(ctx, parse(t, shared), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
+	r, err := routing.New(ctx, parse(t, shared), routing.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	must(t, err)
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
 	must(t, s.Prove(ctx, partner.Of("a")))
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
 		cancel := ledger.Call{Operation: "bill.cancel", Upstream: "old", At: at}
-		must(t, proxytest.On(s).NoAnswer(ctx, partner.Of("a"), bill, cancel, ledger.Reading{Finding: rollout.NotAsked}, at))
+		must(t, proxytest.On(s).NoAnswer(ctx, partner.Of("a"), bill, cancel, ledger.Reading{Finding: routing.NotAsked}, at))
 	}
-	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
+	read := routing.ReadResult{Result: routing.Present, State: "F"}
 	must(t, r.RecordRead(ctx, ledger.Bill{Partner: partner.Of("a"), ID: "B3"}, nil, r.Looked("old", read, false, noon.Add(time.Hour))...))
 	check := func(stopped, unclear string) {
 		t.Helper()
@@ -49,10 +49,10 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	must(t, r.SetGauges(ctx))
 	check("1", "1")
 	// A write that the ledger does not take is counted: it is in no list.
-	cancel := rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel", Writes: true}
+	cancel := routing.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel", Writes: true}
 	route, err := r.Route(ctx, cancel, nil)
 	must(t, err)
-	fails(t, "", "the write was recorded")(0, r.Ended(ctx, route, rollout.Ending{Outcome: ledger.Unknown, Unknown: true}))
+	fails(t, "", "the write was recorded")(0, r.Ended(ctx, route, routing.Ending{Outcome: ledger.Unknown, Unknown: true}))
 	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
 		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
 	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"))

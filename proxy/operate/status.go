@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -57,7 +57,7 @@ type Backend struct {
 
 // A StageSetting is a stage that was set, or that of the config, which has no By and At.
 type StageSetting struct {
-	Stage   rollout.Stage `json:"stage"`
+	Stage   routing.Stage `json:"stage"`
 	Percent *int          `json:"percent,omitempty"` // of canary
 	By      string        `json:"by,omitempty"`
 	At      *time.Time    `json:"at,omitempty"`
@@ -65,8 +65,8 @@ type StageSetting struct {
 }
 
 // position is the same as a position.
-func (p StageSetting) position() rollout.Position {
-	at := rollout.Position{Stage: p.Stage, Forced: p.Forced}
+func (p StageSetting) position() routing.Position {
+	at := routing.Position{Stage: p.Stage, Forced: p.Forced}
 	if p.Percent != nil {
 		at.Percent = *p.Percent
 	}
@@ -98,7 +98,7 @@ type Page struct {
 
 // Status returns the state of the rollout, with a page of its partners.
 func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error) {
-	only, err := p.one(ctx, o)
+	only, err := p.one(ctx, o.core)
 	if err != nil {
 		return answer, err
 	}
@@ -167,7 +167,7 @@ func (o *Operator) certainty(ctx context.Context, decided store.Rollout, answer 
 }
 
 // decided returns the state of the rollout in the store, empty without a store.
-func (o *Operator) decided(ctx context.Context) (store.Rollout, error) {
+func (o *core) decided(ctx context.Context) (store.Rollout, error) {
 	if o.Store == nil {
 		return store.Rollout{}, nil
 	}
@@ -206,7 +206,7 @@ func (o *Operator) partnerStatuses(
 		}
 		count, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
-		bills, err = o.Rollout.OpenBills(count, in)
+		bills, err = o.openBills(count, in)
 		switch {
 		case err != nil && ctx.Err() == nil && count.Err() != nil: // it takes longer than an operator waits
 			uncounted = evidence.Say("too_large", storeTimeout/2)
@@ -214,15 +214,13 @@ func (o *Operator) partnerStatuses(
 			return nil, uncounted, err
 		}
 	}
-	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
-	return o.statuses(o.stages(decided), facts, only, in, seen, bills), uncounted, nil
+	return o.statuses(o.stages(decided), only, in, seen, bills), uncounted, nil
 }
 
 // statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing
 // is known of it, or for "" those in a range, sorted.
 func (o *Operator) statuses(
-	stages map[partner.ID]StageSetting, facts *rollout.Facts, only partner.ID, in store.Range,
-	seen []store.SeenPartner, bills []store.Bills,
+	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
 ) []PartnerStatus {
 	all, settings := map[partner.ID]*PartnerStatus{}, o.Rollout.Settings()
 	of := func(id partner.ID) *PartnerStatus {
@@ -275,10 +273,10 @@ func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSet
 }
 
 // stages returns the stages that partners have of their own, and at "" the default.
-func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
-	all := map[partner.ID]StageSetting{"": {Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}}
+func (o *core) stages(decided store.Rollout) map[partner.ID]StageSetting {
+	all := map[partner.ID]StageSetting{"": {Stage: routing.Stage(o.Rollout.Settings().Config.Default)}}
 	for _, s := range decided.Stages {
-		at := setting(rollout.At(s.Stage, s.Percent))
+		at := setting(routing.At(s.Stage, s.Percent))
 		at.By, at.At, at.Forced = s.By, &s.At, s.Forced
 		all[s.Partner] = at
 	}
@@ -286,13 +284,13 @@ func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
 }
 
 // setting returns a position as a stage that nobody has set.
-func setting(p rollout.Position) StageSetting {
+func setting(p routing.Position) StageSetting {
 	return StageSetting{Stage: p.Stage, Percent: percentOf(p)}
 }
 
 // percentOf returns the percentage of canary, nil for other stages.
-func percentOf(p rollout.Position) *int {
-	if p.Stage != rollout.StageCanary {
+func percentOf(p routing.Position) *int {
+	if p.Stage != routing.StageCanary {
 		return nil
 	}
 	return &p.Percent

@@ -3,8 +3,8 @@ package operate_test
 import (
 	"testing"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/rollout/evidence"
 )
 
 // A call of an operation that a reload has removed ends after it: nothing else that was counted waits for that.

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,7 +40,7 @@ func TestCountsOfOnePartnerThatCannotBeRead(t *testing.T) {
 	d.breaks("broken", false)
 	d.compares("broken", 30, evidence.Same) // another operation, which can be read
 	d.change("/rollout/stop?by=a")
-	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: d.Now})
+	r, err := routing.New(t.Context(), parse(t, separate), routing.Options{Store: s, Registerer: registry, Now: d.Now})
 	must(t, err)
 	must(t, d.Router.SetGauges(t.Context()))
 	must(t, d.Router.SetGauges(t.Context()))
@@ -80,7 +81,7 @@ func TestCountsOfOnePartnerThatCannotBeRead(t *testing.T) {
 	list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
 	equal(t, list.Number, 2)
 	for _, row := range list.Partners {
-		kinds := rollout.JoinKinds(row.Step.Kinds())
+		kinds := moves.JoinKinds(row.Step.Kinds())
 		if row.Partner == filled("<good:12>") {
 			equal(t, kinds+string(row.Step.Ruling), "PASS")
 		} else {

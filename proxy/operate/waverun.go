@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -20,24 +20,24 @@ const (
 // waves makes the steps of waves. Each gateway does so: a step is stored only if nothing was changed since it was
 // decided, so that it is made once, and none is made after a person's pause.
 type waves struct {
-	*Operator
+	waveVerbs
 	next map[string]time.Time // by wave: when it is looked at again
 	// of the rollout, from before the waves were read, or after the last step of this gateway
 	revision int64
 }
 
 // RunWaves makes the steps of waves until ctx ends.
-func (o *Operator) RunWaves(ctx context.Context) {
+func (o waveVerbs) RunWaves(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil {
 		return
 	}
-	w := &waves{Operator: o, next: map[string]time.Time{}}
-	rollout.Every(ctx, waveEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
+	w := &waves{waveVerbs: o, next: map[string]time.Time{}}
+	routing.Every(ctx, waveEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
 }
 
 // step makes the steps that can be made now.
 func (w *waves) step(ctx context.Context) (err error) {
-	defer rollout.Recovered(&err)
+	defer routing.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	if w.revision, err = w.Store.Revision(ctx); err != nil {
@@ -62,7 +62,7 @@ func (w *waves) step(ctx context.Context) (err error) {
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
 func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
-	defer rollout.Recovered(&err)
+	defer routing.Recovered(&err)
 	view, err := w.lookAt(ctx, one, 0, listedMost)
 	if err != nil {
 		return err
@@ -93,19 +93,19 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 
 // end pauses or ends a wave, unless it has come into another state meanwhile, or into the same again.
 func (w *waves) end(ctx context.Context, one store.Wave, state store.WaveState, why evidence.Note) error {
-	to := store.Wave{Name: one.Name, State: state, By: wave.ByWave(one.Name), Why: why.Stored()}
+	to := store.Wave{Name: one.Name, State: state, By: moves.ByWave(one.Name), Why: why.Stored()}
 	return ignoreState(w.setWave(ctx, to, one.Since, one.State))
 }
 
 // make makes a step. If the rollout has changed since it was decided, nothing is done: the wave is looked at again.
-func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool) error {
+func (w *waves) make(ctx context.Context, v *moves.View, r moves.Row, forward bool) error {
 	now := w.Now()
 	step := store.WaveStep{
 		Wave: v.Name, Revision: v.Revision, Forward: forward, Stepped: v.Due(now, 2*waveEvery),
 		Stage: store.Stage{
-			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: wave.ByWave(v.Name), At: now,
+			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: moves.ByWave(v.Name), At: now,
 		},
-		Evidence: cut(evidence.Say("list", v.Facts.Evidence(r.Partner)).String()),
+		Evidence: cut(evidence.Say("list", v.Facts.Verdicts[r.Partner]).String()),
 	}
 	switch {
 	case v.State == store.WaveBack && r.From == "":

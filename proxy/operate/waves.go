@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
 	"billbridge/proxy/store"
 )
 
@@ -24,7 +23,7 @@ type WaveOrder struct {
 	Author
 	Preview bool `json:"preview,omitzero,string"`
 	WaveName
-	wave.Plan
+	moves.Plan
 	Partners string `json:"partners,omitzero"` // references, separated by commas or lines
 }
 
@@ -56,7 +55,7 @@ type WaveInfo struct {
 	By      string          `json:"by"`           // who put it into its state
 	Since   time.Time       `json:"since"`        // when
 	Created time.Time       `json:"created"`
-	wave.Plan
+	moves.Plan
 	Number int         `json:"number"` // of partners
 	Done   int         `json:"done"`   // of these, those after the last step
 	Waits  int         `json:"waits"`  // of these, those that wait for a person
@@ -97,11 +96,8 @@ func (n WaveName) valid() error {
 }
 
 // CreateWave starts a wave.
-func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
-	if err := cmp.Or(o.needStore(), w.valid()); err != nil {
-		return info, err
-	}
-	if err := w.check(); !w.Preview && err != nil {
+func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
+	if err := cmp.Or(o.needStore(), w.valid(), w.checkUnless(w.Preview)); err != nil {
 		return info, err
 	}
 	settings := o.Rollout.Settings()
@@ -147,7 +143,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 }
 
 // wavePartners returns the partners of a new wave, in its order.
-func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
+func (o waveVerbs) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
 	refs := strings.FieldsFunc(w.Partners, func(c rune) bool { return c == ',' || c == '\n' })
 	taken, err := o.Store.InWaves(ctx)
 	switch {
@@ -195,7 +191,7 @@ type WaveFilter struct {
 }
 
 // Waves returns the waves of a filter, the last one first, without their partners.
-func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
+func (o waveVerbs) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
 	if err := o.needStore(); err != nil {
 		return nil, err
 	}
@@ -203,46 +199,34 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	if err != nil {
 		return nil, err
 	}
+	return o.summaries(ctx, all...)
+}
+
+// summaries returns waves without their partners, also those whose plan cannot be read: they can be stopped.
+func (o waveVerbs) summaries(ctx context.Context, all ...store.Wave) ([]WaveInfo, error) {
 	decided, err := o.Store.Rollout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
+	infos, facts := []WaveInfo{}, o.facts(ctx, decided, "", 0, moves.Needs{})
 	for _, w := range all {
-		info, err := o.waveSummary(ctx, w, facts)
-		if err != nil {
-			return nil, err
+		partners, failed := o.Store.WavePartners(ctx, w.Name)
+		err = cmp.Or(err, failed)
+		plan, unread := moves.Read(w.Plan)
+		if unread != nil {
+			w.Why = evidence.Say("unchecked", unread).Stored()
+		}
+		info := o.waveInfo(moves.Positions(plan, w, partners, facts), 0, 0)
+		if unread != nil { // the last step is not known
+			info.Done = 0
 		}
 		infos = append(infos, info)
 	}
-	return infos, nil
-}
-
-// waveSummary returns a wave without its partners, also one whose plan cannot be read: it can be stopped.
-func (o *Operator) waveSummary(ctx context.Context, w store.Wave, facts *rollout.Facts) (info WaveInfo, err error) {
-	partners, err := o.Store.WavePartners(ctx, w.Name)
-	if err != nil {
-		return info, err
-	}
-	plan, unread := wave.Read(w.Plan)
-	if unread != nil {
-		w.Why = evidence.Say("unchecked", unread).Stored()
-	}
-	info = o.waveInfo(wave.Positions(plan, w, partners, facts), 0, 0)
-	if unread != nil { // the last step is not known
-		info.Done = 0
-	}
-	return info, nil
+	return infos, err
 }
 
 // waveAnswer returns a wave with a page of its partners, or its summary if its plan cannot be read.
-func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
-	if _, unread := wave.Read(w.Plan); unread != nil {
-		decided, err := o.Store.Rollout(ctx)
-		if err != nil {
-			return info, err
-		}
-		return o.waveSummary(ctx, w, o.Rollout.Facts(ctx, decided, "", 0))
+func (o waveVerbs) waveAnswer(ctx context.Context, w store.Wave, after, limit int) (info WaveInfo, err error) {
+	if _, unread := moves.Read(w.Plan); unread != nil {
+		infos, err := o.summaries(ctx, w)
+		return infos[0], err
 	}
 	view, err := o.lookAt(ctx, w, after, limit)
 	return o.waveInfo(view, after, limit), err
@@ -250,7 +234,7 @@ func (o *Operator) waveAnswer(ctx context.Context, w store.Wave, after, limit in
 
 // Wave returns a wave with a page of its partners: first those that wait for a person, then those with reasons
 // against their next step.
-func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
+func (o waveVerbs) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
 	limit, err := q.get()
 	if err := cmp.Or(err, o.needStore()); err != nil {
 		return info, err
@@ -266,7 +250,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 }
 
 // wave returns a wave from the store.
-func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
+func (o waveVerbs) wave(ctx context.Context, n WaveName) (store.Wave, error) {
 	all, err := o.Store.Waves(ctx, true)
 	for _, w := range all {
 		if w.Name == n.Name {
@@ -291,11 +275,8 @@ var WaveChanges = map[string][]store.WaveState{
 }
 
 // ChangeWave makes one of WaveChanges.
-func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
-	if err := o.needStore(); err != nil {
-		return info, err
-	}
-	if err := c.check(); !c.Preview && err != nil {
+func (o waveVerbs) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
+	if err := cmp.Or(o.needStore(), c.checkUnless(c.Preview)); err != nil {
 		return info, err
 	}
 	w, err := o.wave(ctx, c.WaveName)
@@ -345,7 +326,7 @@ func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 }
 
 // setWave changes the state of a wave, and logs that.
-func (o *Operator) setWave(ctx context.Context, w store.Wave, since time.Time, from ...store.WaveState) error {
+func (o waveVerbs) setWave(ctx context.Context, w store.Wave, since time.Time, from ...store.WaveState) error {
 	w.Since = o.Now()
 	if err := o.Store.SetWave(ctx, w, since, from...); err != nil {
 		return err
@@ -363,7 +344,7 @@ type WavePartner struct {
 }
 
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved.
-func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
+func (o waveVerbs) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
 	change := Change{Action: string(store.WaveChanged), At: o.Now(), By: c.By, Subject: c.Name}
 	if err := cmp.Or(o.needStore(), c.check(), c.valid()); err != nil {
 		return change, err
@@ -372,8 +353,8 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	if err != nil {
 		return change, err
 	}
-	change.about(o, id, Default)
-	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
+	change.about(o.core, id, Default)
+	err = o.Store.ReleasePartner(ctx, c.Name, id, moves.ByWave(c.Name), c.By, change.At)
 	if errors.Is(err, store.ErrNotFound) {
 		err = notFound("the partner is not in wave %s, or that has ended", c.Name)
 	}

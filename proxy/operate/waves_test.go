@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 

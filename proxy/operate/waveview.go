@@ -5,18 +5,17 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
 // lookAt returns a wave with what its partners wait for: those of a page, first those that need a person.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
-	plan, err := wave.Read(w.Plan)
+func (o waveVerbs) lookAt(ctx context.Context, w store.Wave, after, limit int) (v moves.View, err error) {
+	plan, err := moves.Read(w.Plan)
 	if err != nil {
 		return v, err
 	}
@@ -30,19 +29,22 @@ func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (
 // fewPartners is how many partners have their evidence read apart from that of others.
 const fewPartners = 1000
 
-func (o *Operator) waveView(
-	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
-) (v wave.View, err error) {
+func (o waveVerbs) waveView(
+	ctx context.Context, plan moves.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
+) (v moves.View, err error) {
 	now := o.Now()
-	facts := wave.Facts{Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened}
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return v, err
 	}
-	facts.Facts = o.Rollout.Facts(ctx, decided, "", storeTimeout/2)
+	facts := o.facts(ctx, decided, "", storeTimeout/2, moves.Needs{Seen: true, Marked: true})
+	facts.Now, facts.Clock = now, o.Store.Clock(now)
+	for i, upstream := range facts.Settings.Backends {
+		facts.Open[i] = o.Opened(upstream)
+	}
 	page := partners
 	if after > 0 || limit < len(partners) {
-		rows := wave.Positions(plan, w, partners, facts.Facts).Rows
+		rows := moves.Positions(plan, w, partners, facts).Rows
 		slices.SortStableFunc(rows, byUrgency)
 		for i, r := range rows {
 			partners[i] = r.WavePartner
@@ -55,15 +57,23 @@ func (o *Operator) waveView(
 		for _, one := range page {
 			facts.Of[one.Partner], of = true, append(of, one.Partner)
 		}
+	} else {
+		page = partners // all are looked at
 	}
-	facts.Counted = sync.OnceValues(func() ([]evidence.Count, error) {
-		return o.Rollout.Counts().Of(ctx, of...)
-	})
-	return wave.Look(plan, w, partners, facts), nil
+	counted, err := o.Rollout.Counts().Of(ctx, of...)
+	facts.Count(counted, err, o.Rollout.Counts().Limits())
+	var next []moves.Move
+	for _, r := range moves.Positions(plan, w, page, facts).Rows {
+		if failed, _ := facts.Failed(r.Partner); !r.Done && r.Waits.Kind == "" && len(failed) == 0 {
+			next = append(next, moves.Move{Partner: r.Partner, To: r.Next})
+		}
+	}
+	o.undrained(ctx, facts, next...)
+	return moves.Look(plan, w, partners, facts), nil
 }
 
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
-func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
+func (o waveVerbs) waveInfo(v moves.View, after, limit int) WaveInfo {
 	info := WaveInfo{
 		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
 		Why: evidence.ReadNote(v.Why), At: []WaveCount{},
@@ -71,14 +81,14 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
 		info.Hold, info.Until = v.Hold, known(v.Until)
 	}
-	at := map[rollout.Position]int{}
+	at := map[routing.Position]int{}
 	for _, r := range v.Rows {
 		if r.Done {
 			info.Done++
 		} else if r.Waits.Kind != "" {
 			info.Waits++
 		}
-		at[rollout.At(string(r.At.Stage), r.At.Percent)]++
+		at[routing.At(string(r.At.Stage), r.At.Percent)]++
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
 		info.At = append(info.At, WaveCount{setting(p), at[p]})
@@ -104,15 +114,15 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 }
 
 // order is that of the stages.
-func order(a, b rollout.Position) int {
-	return cmp.Or(cmp.Compare(slices.Index(rollout.Stages, a.Stage), slices.Index(rollout.Stages, b.Stage)),
+func order(a, b routing.Position) int {
+	return cmp.Or(cmp.Compare(slices.Index(routing.Stages, a.Stage), slices.Index(routing.Stages, b.Stage)),
 		cmp.Compare(a.Percent, b.Percent))
 }
 
-func byUrgency(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) }
+func byUrgency(a, b moves.Row) int { return cmp.Compare(urgency(a), urgency(b)) }
 
 // urgency orders the partners of a wave: those that need a person first, and those that are done last.
-func urgency(r wave.Row) int {
+func urgency(r moves.Row) int {
 	switch {
 	case r.Done:
 		return 3

@@ -163,7 +163,6 @@ func (s *Site) parse(language string, from fs.FS, name string) (*template.Templa
 // functions are the functions of the templates of every site:
 //
 //	{{t "key" arg…}}          the text of a key
-//	{{say "key" .Args}}       the same, with a list of arguments
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
 //	{{time .At}}              a time; in a browser with scripts in its zone, with how long ago it is
 //	{{number .N}}             a number with separators
@@ -173,7 +172,6 @@ func (s *Site) functions(lang string) template.FuncMap {
 	all := s.Texts
 	return template.FuncMap{
 		"t":       func(key string, args ...any) (string, error) { return all.T(lang, key, args...) },
-		"say":     func(key string, args []any) (string, error) { return all.T(lang, key, args...) },
 		"word":    func(prefix string, value any) string { return all.Word(lang, prefix, value) },
 		"time":    s.Time,
 		"number":  Number,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/httpconn"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -330,7 +331,7 @@ var unwritten = regexp.MustCompile(`[^!-~]`)
 // outcomeOf returns how an attempt without an answer ended.
 func outcomeOf(err error) string {
 	switch {
-	case is[*refused](err):
+	case httpconn.IsA[*refused](err):
 		return notAllowed
 	case errors.Is(err, context.DeadlineExceeded):
 		return late

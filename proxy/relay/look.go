@@ -120,11 +120,11 @@ func (r *Relay) make(ctx context.Context, s *settings, a store.Address, shown Sh
 		}
 	}
 	c.ID = store.MadePrefix + random()
-	fresh, ended, err := r.store.Accept(ctx, c, s.callbacks.Window)
-	if err != nil || !fresh {
+	got, err := r.store.Accept(ctx, c, s.callbacks.Window)
+	if err != nil || !got.Fresh {
 		return "", "", err
 	}
-	r.superseded(ended)
+	r.superseded(got.Ended)
 	r.Wake()
 	return c.ID, "", nil
 }

@@ -12,7 +12,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/tidwall/gjson"
@@ -71,7 +71,7 @@ func (l *looking) after(hours ...float64) {
 func (l *looking) look() {
 	l.t.Helper()
 	l.operator.Knows = func(partner.ID) bool { return true }
-	l.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, of string) (says rollout.BackendBill, _ rollout.Credentials) {
+	l.operator.ReadBill = func(_ context.Context, upstream string, as routing.Credentials, of string) (says routing.BackendBill, _ routing.Credentials) {
 		if of == "OTHER" { // only its callback matters
 			return says, as
 		}

@@ -79,7 +79,8 @@ func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by
 		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL,
 		Created: r.now(),
 	}
-	return r.store.Rebind(ctx, a, store.Change{
+	_, err := r.store.Bind(ctx, a, store.Change{
 		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
 	})
+	return err
 }

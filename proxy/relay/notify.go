@@ -20,10 +20,10 @@ func (r *Relay) Queue(ctx context.Context, to *config.Destination, id, order str
 	if err != nil {
 		return errors.New(notCalled) // the error would show it
 	}
-	_, _, err = r.store.Accept(ctx, store.Callback{
+	_, err = r.store.Accept(ctx, store.Callback{Notice: store.Notice{
 		ID: id, Upstream: config.NotifyUpstream, Form: to.Format, URL: to.URL.Reveal(), Host: hostOf(u), Order: order,
-		Once: true, Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: body, Received: r.now(),
-	}, r.current.Load().callbacks.Retention)
+		Digest: sha256.Sum256([]byte(id)), ContentType: "application/json", Body: body, Received: r.now(),
+	}, News: store.News{Once: true}}, r.current.Load().callbacks.Retention)
 	r.Wake()
 	return err
 }

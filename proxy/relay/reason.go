@@ -27,7 +27,7 @@ import (
 // reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain
 // addresses, the resolver and what the partner sent.
 func (s *settings) reason(err error) string {
-	blocked := is[*refused](err)
+	blocked := httpconn.IsA[*refused](err)
 	dns, unresolved := errors.AsType[*net.DNSError](err)
 	number, system := errors.AsType[syscall.Errno](err)
 	within := time.Duration(s.callbacks.Timeout)
@@ -60,12 +60,6 @@ func (s *settings) reason(err error) string {
 		return "the answer is not HTTP"
 	}
 	return "the connection failed"
-}
-
-// is reports whether an error is of a type.
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
 
 // reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.

@@ -163,18 +163,16 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	var got store.Accepted
-	var err error
+	var shows []ledger.Event
 	if r.contradicted != nil && c.Bill != "" && c.Says != "" {
-		got, err = r.store.AcceptShowing(ctx, c, in.s.callbacks.Window, ledger.Event{
+		shows = append(shows, ledger.Event{
 			Call: ledger.Call{
 				At: c.Received, Operation: CallbackOperation, Request: c.ID, Upstream: c.Upstream, Merchant: c.Merchant,
 			},
 			What: ledger.Told{Shows: r.shows(in.s.config.Table, c.Says, notice.Facts(body))},
 		})
-	} else {
-		got.Fresh, got.Ended, err = r.store.Accept(ctx, c, in.s.callbacks.Window)
 	}
+	got, err := r.store.Accept(ctx, c, in.s.callbacks.Window, shows...)
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
 		if _, unread := r.store.Rollout(ctx); unread != nil {
 			return in.fault(unread)
@@ -233,7 +231,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	if u, err := in.s.guard.check(a.URL); err == nil {
 		host = hostOf(u)
 	}
-	c = store.Callback{
+	c.Notice = store.Notice{
 		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
 		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
 		ContentType: contentType, Body: translated, Received: r.now(), Merchant: a.Merchant,

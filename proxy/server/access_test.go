@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/moves"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/translate"
 
 	"github.com/gorilla/mux"
@@ -146,7 +146,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 		{"of-anna", "/rollout/stop?by=anna&by=ben", 400, "the audit log has the name of the token"},
 		{"of-anna", "/rollout/stop?by=", 400, "the audit log has the name of the token"},
 		{"nameless", "/rollout/stop", 400, "by must be your name"},
-		{"of-anna", "/rollout/stop?force=" + rollout.JoinKinds(rollout.ReasonKinds), 200, `"by":"anna"`},
+		{"of-anna", "/rollout/stop?force=" + moves.JoinKinds(moves.ReasonKinds), 200, `"by":"anna"`},
 		{"of-ben", "/rollout/resume", 200, `"by":"b.lee@hana"`},
 		{"of-anna", "/rollout/stop?by=anna&by=anna", 400, "by is given more than once"},
 		{"of-anna", "/rollout/stop?by=anna", 200, `"by":"anna"`},

@@ -8,7 +8,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -32,7 +32,7 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case err == nil:
 			s.store, s.pinger = opened, pinger{store: opened, log: s.log}
 			s.clock.store, s.clock.log = opened, s.log
-			if was := opened.Narrowed(); was != 0 {
+			if was := opened.Narrowed; was != 0 {
 				s.log.Warn("users other than the owner had access to the file of the store: "+
 					"it was removed, also for -wal and -shm",
 					"mode_before", was.String())
@@ -70,7 +70,10 @@ func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err e
 		}
 	}
 	if c.Rollout != nil {
-		s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
+		s.rollout, err = routing.New(ctx, c, routing.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
+		if err == nil {
+			err = operate.StartDefault(ctx, s.store, s.rollout, c)
+		}
 		if err != nil {
 			return operate.Explain(err)
 		}
@@ -78,7 +81,7 @@ func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err e
 			s.log.Error("the default stage of the config does not take effect, the one before it stays",
 				"error", operate.Explain(refused).Error())
 		}
-		o.Contradicted, o.Shows = s.rollout.Contradicted, rollout.ShownByCallback
+		o.Contradicted, o.Shows = s.rollout.Contradicted, routing.ShownByCallback
 	}
 	if s.store != nil {
 		s.relay = relay.New(c, o)

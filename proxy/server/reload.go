@@ -36,7 +36,9 @@ func (s *Server) reload(by string) (err error) {
 	if r := s.rollout; r != nil {
 		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
 		follow := func(ctx context.Context, _ *config.Config) error { return r.Follow(ctx) }
-		steps = []step{s.checkFixed, r.Check, s.checkKeys, s.recordUpstreams, follow, r.Accept} // Check writes nothing
+		steps = []step{ // CheckDefault writes nothing
+			s.checkFixed, s.operator.CheckDefault, s.checkKeys, s.recordUpstreams, follow, s.operator.AcceptDefault,
+		}
 	}
 	c, err := s.load()
 	if err == nil {

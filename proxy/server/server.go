@@ -25,7 +25,7 @@ import (
 	"billbridge/proxy/framing"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,7 +70,7 @@ type parts struct {
 	pinger   pinger
 	clock    storeClock
 	relay    *relay.Relay    // nil without a store
-	rollout  *rollout.Router // nil if the config has none
+	rollout  *routing.Router // nil if the config has none
 	operator *operate.Operator
 	console  *console.Console
 }

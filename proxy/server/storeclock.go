@@ -94,11 +94,7 @@ func (c *storeClock) tick(ctx context.Context) error {
 // checkLossless logs when a store that is said to be lossless has no synchronous standby. After a fail-over that is
 // normal for some seconds, so it must be so at two ticks.
 func (c *storeClock) checkLossless(ctx context.Context) {
-	lossy := false
-	if c.store.Lossless() {
-		synchronous, err := c.store.Synchronous(ctx)
-		lossy = err == nil && !synchronous
-	}
+	lossy, _ := c.store.Lossy(ctx)
 	if was := c.lossy.Swap(lossy); was && lossy {
 		c.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: "+
 			"after a fail-over acknowledged writes can be missing. Set synchronous_standby_names, "+

@@ -38,8 +38,8 @@ const (
 
 // Sealed makes the id of an address from RandomDigits, its ID until then. If the row is lost, another one with the same
 // shared digits shows what it had.
-func (s *Store) Sealed(a Address) string {
-	key := s.keys.sealing[0]
+func (k *keyring) Sealed(a Address) string {
+	key := k.sealing[0]
 	id := a.shared(key) + a.ID
 	return id + keyedHash(key, id, a.Upstream)[:sealDigits]
 }
@@ -49,14 +49,14 @@ func (a Address) shared(key []byte) string {
 }
 
 // SealedFor reports whether a gateway on this store, or with one of the keys, made an id for an upstream.
-func (s *Store) SealedFor(upstream, id string) bool {
-	return s.sealedBy(upstream, id, func([]byte) bool { return true })
+func (k *keyring) SealedFor(upstream, id string) bool {
+	return k.sealedBy(upstream, id, func([]byte) bool { return true })
 }
 
 // sealedBy reports whether one of the keys for which is returns true made an id for an upstream.
-func (s *Store) sealedBy(upstream, id string, is func(key []byte) bool) bool {
+func (k *keyring) sealedBy(upstream, id string, is func(key []byte) bool) bool {
 	const sealed = SharedDigits + RandomDigits
-	return len(id) == sealed+sealDigits && slices.ContainsFunc(s.keys.sealing, func(key []byte) bool {
+	return len(id) == sealed+sealDigits && slices.ContainsFunc(k.sealing, func(key []byte) bool {
 		return keyedHash(key, id[:sealed], upstream)[:sealDigits] == id[sealed:] && is(key)
 	})
 }
@@ -69,21 +69,9 @@ func (s *Store) sealedBy(upstream, id string, is func(key []byte) bool) bool {
 // addresses: the upstream may use either.
 //
 // If the call certainly had no effect, Unbind takes it back.
-func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
-	return s.bind(ctx, a, nil)
-}
-
-// Rebind is Bind for an address that replaces one with its id, by a change for the audit log.
-func (s *Store) Rebind(ctx context.Context, a Address, c Change) error {
-	_, err := s.bind(ctx, a, func(q tx) {
-		s.lock(q, shared, claims) // see betweenClaims
-		q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
-		audited(q, c)
-	})
-	return err
-}
-
-func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string, err error) {
+//
+// With a change for the audit log, the address replaces one with its id.
+func (s *Store) Bind(ctx context.Context, a Address, replaces ...Change) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
 		return "", errors.New("store: an address needs an id and the time it was made")
 	}
@@ -97,16 +85,18 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	}
 	const doing = "keeping a callback address"
 	bind := func(q tx) string {
+		for _, c := range replaces {
+			s.lock(q, shared, claims) // see betweenClaims
+			q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
+			audited(q, c)
+		}
 		return value[string](q, insert.text+"UPDATE SET holds = was.holds + 1 RETURNING id", insert.args...)
 	}
-	if before != nil {
-		return write(ctx, s, doing, func(q tx) string {
-			before(q)
-			return bind(q)
-		})
+	if len(replaces) > 0 {
+		return write(ctx, s.db, doing, bind)
 	}
-	return record(ctx, s, &entry{
-		doing: doing, key: []string{"url", key}, statement: statement{insert.text + "NOTHING", insert.args},
+	return record(ctx, s.db, &entry{
+		doing: doing, key: []string{"url", key}, statements: [3]statement{1: {insert.text + "NOTHING", insert.args}},
 	}, a.ID, bind)
 }
 
@@ -132,7 +122,7 @@ func (s *Store) binding(a Address, version int64) statement {
 		unproven = a.Partner
 	}
 	args := []any{
-		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
+		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keyring.sealText(a.URL, urlOfAddress(a.ID)),
 		registration, a.Created, a.Until, ends, unproven, storedName(a.Member), storedName(a.Merchant), s.stamp(a.Look),
 	}
 	where := "TRUE"
@@ -172,11 +162,17 @@ func (a Address) registration() string {
 // Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had
 // ([Store.Sealed]), the address has no bill, no store and no merchant.
 func (s *Store) Address(ctx context.Context, id string) (Address, error) {
-	a, err := s.address(ctx, "id = $1", id)
+	stored := func(where string, args ...any) (Address, error) {
+		return read(ctx, s.db, "reading a callback address", func(q tx) Address {
+			row := value[Look](q, "SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...)
+			return opened(q, row, s.keyring.address).Address
+		})
+	}
+	a, err := stored("id = $1", id)
 	if errors.Is(err, ErrNotFound) && len(id) > SharedDigits {
 		shared := id[:SharedDigits]
-		a, err = s.address(ctx, "id > $1 AND id < $2 LIMIT 1", shared, shared+"g")
-		if err == nil && !s.sealedBy(a.Upstream, id, func(key []byte) bool { return s.shares(a, key, shared) }) {
+		if a, err = stored("id > $1 AND id < $2 LIMIT 1", shared, shared+"g"); err == nil &&
+			!s.sealedBy(a.Upstream, id, func(key []byte) bool { return a.shares(key, shared, s.PartnerKeys()) }) {
 			err = ErrNotFound
 		}
 		a.ID, a.Bill, a.Store, a.Member, a.Merchant = id, "", "", "", ""
@@ -186,24 +182,17 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 
 // shares reports whether the id of an address begins with the shared digits by one of the keys of its partner: by
 // which the id was made is not in the row.
-func (s *Store) shares(a Address, key []byte, shared string) bool {
+func (a Address) shares(key []byte, shared string, further map[partner.ID]partner.ID) bool {
 	of := a.Partner
 	if a.shared(key) == shared {
 		return true
 	}
-	for further, id := range s.PartnerKeys() {
+	for further, id := range further {
 		if a.Partner = further; id == of && a.shared(key) == shared {
 			return true
 		}
 	}
 	return false
-}
-
-func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
-	return read(ctx, s, "reading a callback address", func(q tx) Address {
-		row := value[Look](q, "SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...)
-		return opened(q, row, s.keys.address).Address
-	})
 }
 
 // The columns of a Look, before and after its url.
@@ -237,12 +226,12 @@ func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 		l.ID, l.Address.Look, next, l.Shown, l.Since, l.Missing, l.Why)
 }
 
-// Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and whether the upstream
-// has ever sent a callback with the state says. Of payments this is not looked up.
+// Told reports whether a callback of an order and a merchant has a state of later, or one that is not known; and
+// whether the upstream has ever sent a callback with the state says. Of payments this is not looked up.
 func (s *Store) Told(
 	ctx context.Context, order, merchant, later, upstream, says string,
 ) (told, tells bool, err error) {
-	are, err := readOne[[2]bool](ctx, s, "reading which states were reported", `
+	are, err := readOne[[2]bool](ctx, s.db, "reading which states were reported", `
 		SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq <> 0
 			AND `+noNews("$2", "$6", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
 			WHERE upstream = $3 AND says = $4 AND says NOT IN ('', 'paid') AND id NOT LIKE $5)`,
@@ -262,10 +251,10 @@ func (s *Store) Missing(ctx context.Context, id partner.ID, limit int) (found []
 		order = "missing DESC, id DESC"
 	}
 	rows := fmt.Sprintf(" FROM billbridge_addresses WHERE %s ORDER BY %s LIMIT ", c, order)
-	found, err = readAll[Look](ctx, s, "listing missing callbacks",
+	found, err = readAll[Look](ctx, s.db, "listing missing callbacks",
 		fmt.Sprint("SELECT ", addressColumns, "''", lookColumns, rows, limit), slices.Clone(c.args)...) // without the url
 	if all = len(found); all == limit && err == nil {
-		all, err = readOne[int](ctx, s, "counting missing callbacks",
+		all, err = readOne[int](ctx, s.db, "counting missing callbacks",
 			fmt.Sprint("SELECT count(*) FROM (SELECT 1", rows, countAtMost, ") AS counted"), c.args...)
 	}
 	return found, all, err

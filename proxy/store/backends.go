@@ -89,7 +89,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
 	// Nearly always nothing has changed: then the bills need not be read.
-	known, err := readOne[knownBackends](ctx, s, "reading the backends of the rollout",
+	known, err := readOne[knownBackends](ctx, s.db, "reading the backends of the rollout",
 		"SELECT "+backendColumns+" FROM billbridge_rollout")
 	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded
 	// one.

@@ -2,8 +2,6 @@ package store_test
 
 import (
 	"crypto/sha256"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -53,56 +51,25 @@ func bench(b *testing.B, callers int, call func(s *store.Store, n int64) error) 
 	}
 }
 
-// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk. BenchmarkDisk measures the
-// disk alone.
+// BenchmarkAccept stores callbacks of 64 senders, each acknowledged when it is on the disk.
 func BenchmarkAccept(b *testing.B) {
 	bench(b, 64, func(s *store.Store, number int64) error {
 		n := strconv.FormatInt(number, 10)
 		c := callback("c"+n, "b"+n)
 		c.Address, c.Body, c.Digest = n, make([]byte, 600), sha256.Sum256([]byte(n)) // about what an approval takes
-		_, _, err := s.Accept(b.Context(), c, time.Minute)
+		_, err := s.Accept(b.Context(), c, time.Minute)
 		return err
 	})
 }
 
-// BenchmarkDisk appends a page to a file and waits for the disk, as a commit of one callback does at best.
-func BenchmarkDisk(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "file"))
-	must(b, err)
-	defer func() { _ = f.Close() }()
-	page := make([]byte, 4096)
-	for b.Loop() {
-		works(b)(f.Write(page))
-		must(b, f.Sync())
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")
-}
-
-// BenchmarkBind has 64 callers bind addresses of bills.
-func BenchmarkBind(b *testing.B) {
-	bench(b, 64, func(s *store.Store, number int64) error {
-		n := strconv.FormatInt(number, 10)
-		_, err := s.Bind(b.Context(), address("a"+n, "b"+n))
-		return err
-	})
-}
-
-// BenchmarkOwn records creates of new bills by 64 callers, as before each of them is sent.
-func BenchmarkOwn(b *testing.B) { bench(b, 64, owns(b, false)) }
-
-// BenchmarkOwnOne does so with one caller: how long a create waits on an idle store.
-func BenchmarkOwnOne(b *testing.B) { bench(b, 1, owns(b, false)) }
-
-// BenchmarkOwnAndComplete also completes each create.
-func BenchmarkOwnAndComplete(b *testing.B) { bench(b, 64, owns(b, true)) }
-
-func owns(b *testing.B, settles bool) func(s *store.Store, n int64) error {
-	return func(s *store.Store, n int64) error {
+// BenchmarkOwnAndComplete records creates of new bills by 64 callers, before and after each of them is sent.
+func BenchmarkOwnAndComplete(b *testing.B) {
+	bench(b, 64, func(s *store.Store, n int64) error {
 		id := partner.Of(strconv.FormatInt(n%100, 10))
 		c, err := proxytest.On(s).Own(b.Context(), id, "b"+strconv.FormatInt(n, 10), "new", noon, time.Time{}, "")
-		if err == nil && settles {
+		if err == nil {
 			_, err = proxytest.On(s).Complete(b.Context(), c, ledger.Succeeded, noon)
 		}
 		return err
-	}
+	})
 }

@@ -22,19 +22,11 @@ const estimatedLife = 365 * 24 * time.Hour
 
 // estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so
 // it is computed from the store's clock if that is ahead.
-func (s *Store) estimatedEnd(now time.Time) time.Time {
-	if storeTime := s.Clock(now).StoreTime; storeTime.After(now) {
+func (c *clock) estimatedEnd(now time.Time) time.Time {
+	if storeTime := c.Clock(now).StoreTime; storeTime.After(now) {
 		now = storeTime
 	}
 	return asStored(now.Add(estimatedLife))
-}
-
-// end is the end of a bill. One that is not after now is estimated.
-func (s *Store) end(now, until time.Time) time.Time {
-	if until.After(now) {
-		return until
-	}
-	return s.estimatedEnd(now)
 }
 
 // A billRow is a row of a bill: what statements need, and the rest as JSON.
@@ -96,7 +88,7 @@ func storing(b *ledger.Bill, was int64) (statement, error) {
 
 // Bill returns what is known of the bills of a partner with an id. Its version is 0 if that is nothing.
 func (s *Store) Bill(ctx context.Context, id partner.ID, bill string) (ledger.Bill, error) {
-	return read(ctx, s, "reading a bill", func(q tx) ledger.Bill { return storedBill(q, id, bill) })
+	return read(ctx, s.db, "reading a bill", func(q tx) ledger.Bill { return storedBill(q, id, bill) })
 }
 
 func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
@@ -108,32 +100,33 @@ func storedBill(q tx, id partner.ID, bill string) ledger.Bill {
 	return opened(q, row, billRow.bill)
 }
 
-// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known is
-// the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one (see [ledger.Event]); the
-// later ones are applied, too. After any other error, the events may have been stored or not: an event that says how a
-// create ended can be applied again.
+// Apply applies events to a bill, in their order, and returns it as it is then stored, with what they contradict. known
+// is the bill as the caller knows it: at least its partner and id. The error is that of the first event that has one
+// (see [ledger.Event]); the later ones are applied, too. After any other error, the events may have been stored or not:
+// an event that says how a create ended can be applied again.
 //
 // Nothing is written if nothing changes. After an error of the store nothing may be sent.
 func (s *Store) Apply(
 	ctx context.Context, known ledger.Bill, events ...ledger.Event,
 ) (ledger.Bill, []ledger.Contradiction, error) {
-	got, err := s.applyAndBind(ctx, known, Address{}, events...)
+	got, err := s.begin(ctx, known, Address{}, events...)
 	return got.Bill, got.found, err
 }
 
-// Begin is Apply for the begin of a create with a callback address, whose ID has the random digits (see [Store.Sealed]).
-// In the same transaction it stores the address, as Bind does, and returns its id: "" if there is no address, or if the
-// bill is at another upstream than that of the event.
+// Begin is Apply for the begin of a create with a callback address, whose ID has the random digits (see
+// [Store.Sealed]). In the same transaction it stores the address, as Bind does, and returns its id: "" if there is no
+// address, or if the bill is at another upstream than that of the event.
 func (s *Store) Begin(ctx context.Context, known ledger.Bill, a Address, e ledger.Event) (ledger.Bill, string, error) {
 	if a.ID != "" {
 		a.Upstream = e.Upstream
 		a.ID = s.Sealed(a)
 	}
-	got, err := s.applyAndBind(ctx, known, a, e)
+	got, err := s.begin(ctx, known, a, e)
 	return got.Bill, got.address, err
 }
 
-func (s *Store) applyAndBind(
+// begin applies events, and stores an address if there is one.
+func (s *Store) begin(
 	ctx context.Context, known ledger.Bill, a Address, events ...ledger.Event,
 ) (got application, err error) {
 	decides := slices.ContainsFunc(events, ledger.Event.Decides)
@@ -172,13 +165,13 @@ func (s *Store) applyAndBind(
 	}
 	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
 		n := entry{doing: doing, key: []string{"bill", string(known.Partner), known.ID}}
-		if n.statement, err = storing(&fast.Bill, known.Version); err != nil {
+		if n.statements[1], err = storing(&fast.Bill, known.Version); err != nil {
 			return fast, err
 		}
-		n.then = s.bound(a, &fast)
-		got, err = record(ctx, s, &n, fast, slowly)
+		n.statements[2] = s.bound(a, &fast)
+		got, err = record(ctx, s.db, &n, fast, slowly)
 	} else {
-		got, err = write(ctx, s, doing, slowly)
+		got, err = write(ctx, s.db, doing, slowly)
 	}
 	return got, cmp.Or(err, got.err)
 }
@@ -217,8 +210,8 @@ func (s *Store) applied(b ledger.Bill, events []ledger.Event, restored ...time.T
 	return a
 }
 
-// apply applies events to the bill that is stored. Another transaction can change that between reading and writing: then
-// it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
+// apply applies events to the bill that is stored. Another transaction can change that between reading and writing:
+// then it is read again. It takes no lock before: AddKey could wait for it, while it waits for AddKey.
 func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) application {
 	id, restored := known.Partner, value[time.Time](q, "SELECT restored FROM billbridge_rollout")
 	for q.err == nil {
@@ -271,7 +264,9 @@ func ofMerchant(row, call string) string {
 // the bill stay as long.
 func (s *Store) MoveEnd(ctx context.Context, known ledger.Bill, c ledger.Call, until time.Time) error {
 	_, _, err := s.Apply(ctx, known, ledger.Event{Call: c, What: ledger.EndMoved{Until: until}})
-	until = s.end(c.At, until)
+	if !until.After(c.At) {
+		until = s.estimatedEnd(c.At)
+	}
 	return errors.Join(err, s.exec(ctx, "recording the end of a bill", `
 		UPDATE billbridge_addresses SET until = $3, ends = $3
 		WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3 AND `+ofMerchant("merchant", "$4"),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -53,7 +54,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 	default:
 		return nil, 0, fmt.Errorf("%w: there is no list %q of bills", ErrFilter, f.List)
 	}
-	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
+	if _, err := read(ctx, s.db, "listing bills", func(q tx) partner.ID {
 		return onePartner(q, f.PartnerPrefix, fitting("billbridge_bills"))
 	}); err != nil {
 		return nil, 0, err
@@ -61,7 +62,7 @@ func (s *Store) Bills(ctx context.Context, f BillFilter) (list []ledger.Bill, al
 	from := &billPlace{}
 	f.UnclearBefore, f.Due = s.stamp(f.UnclearBefore), s.stamp(f.Due)
 	for from != nil && (len(list) < f.Limit || all < countAtMost) {
-		part, err := read(ctx, s, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
+		part, err := read(ctx, s.db, "listing bills", func(q tx) billPart { return f.part(q, s.each, *from, f.Limit-len(list)) })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -146,7 +147,8 @@ const proven = "(SELECT p.partner FROM billbridge_proven p WHERE p.partner = par
 // AskedFor is the next read of a bill that PlanReads has planned. It is before those that the gateway plans by itself.
 var AskedFor = time.UnixMilli(-1).UTC()
 
-// Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none is.
+// Due is until when reads are due: of bills, as the ledger says, and of those whose callbacks may be lost. Zero: none
+// is.
 type Due struct{ Bills, Looks time.Time }
 
 // A DuePartner has bills whose next read is due.
@@ -158,7 +160,7 @@ type DuePartner struct {
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
 func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
 	const bill = "(" + firstDue + " = p.partner AND due <= $1 ORDER BY due LIMIT 1) IS NOT NULL"
-	return readAll[DuePartner](ctx, s, "finding reads that are due", "SELECT p.partner, "+bill+
+	return readAll[DuePartner](ctx, s.db, "finding reads that are due", "SELECT p.partner, "+bill+
 		" FROM billbridge_proven p WHERE "+bill+" OR ("+firstLook+` = p.partner AND look > $2 AND look <= $3
 			ORDER BY look LIMIT 1) IS NOT NULL
 		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
@@ -184,11 +186,11 @@ type Read struct {
 	At    time.Time // of the claim, by the clock that gateways share; zero if no read is due
 }
 
-// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits, and
-// keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
+// ClaimRead returns the bill of a partner whose read has been due for longest, first of those that the ledger awaits,
+// and keeps others from reading it until its [ledger.ReadEnded] and [Store.EndLook], or for claimLasts.
 func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Time) (Read, error) {
 	at := asStored(s.stamp(now))
-	return write(ctx, s, "claiming a read", func(q tx) (r Read) {
+	return write(ctx, s.db, "claiming a read", func(q tx) (r Read) {
 		s.lock(q, shared, claims) // see betweenClaims
 		s.lock(q, exclusive, "reads", string(id))
 		bill, found := find[string](q, firstDue+" = $1 AND due <= $2 ORDER BY due LIMIT 1", id, s.stamp(d.Bills))
@@ -205,7 +207,7 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		for _, row := range list[Look](q, `
 			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index, not by that of looks
 				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress, id, bill, since, until, at.Add(claimLasts)) {
-			switch l, err := s.keys.address(row); {
+			switch l, err := s.keyring.address(row); {
 			case err == nil:
 				r.Looks = append(r.Looks, l)
 			case r.Bill.Due.IsZero():
@@ -216,11 +218,11 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 	})
 }
 
-// PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of them.
-// It works in batches, as Sweep does.
+// PlanReads makes a read of each bill with an unknown outcome due, of the partners that a prefix fits; "" is all of
+// them. It works in batches, as Sweep does.
 func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	_, err := s.sweep(ctx, sweep{
-		table: "bills", key: "partner, bill", rows: "partner <> ''", by: "unknown", before: endOfTime, pause: pause,
+		table: "bills", rows: "partner <> ''", by: "unknown", before: endOfTime, pause: pause,
 		only:   "partner >= $4 AND partner < $5 AND " + proven + " AND (due IS NULL OR due > CAST($3 AS BIGINT))",
 		change: "UPDATE billbridge_bills SET due = CAST($3 AS BIGINT), version = version + 1",
 		args:   []any{AskedFor, prefix, beyond(prefix)},
@@ -228,62 +230,61 @@ func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	return err
 }
 
-// Interrupted records the creates that were recorded before a time and never completed, because their gateway ended: see
-// [ledger.Interrupted].
+// Interrupted records the creates that were recorded before a time and never completed, because their gateway ended:
+// see [ledger.Interrupted].
 func (s *Store) Interrupted(ctx context.Context, before time.Time, what ledger.Interrupted) error {
 	event := ledger.Event{Call: ledger.Call{At: before}, What: what}
-	return inParts(ctx, s, "finding interrupted creates", AllPartners,
-		"SELECT "+billColumns+" FROM %[1]s WHERE state = 'pending' OR also_at <> ''", func(rows []billRow) error {
-			for _, row := range rows {
-				b, err := row.bill()
-				if err == nil && len(b.Creates) > 0 {
-					_, _, err = s.Apply(ctx, b, event)
-				}
-				if err != nil {
-					return err
-				}
+	return inParts(ctx, s.db, "finding interrupted creates", AllPartners,
+		"SELECT "+billColumns+" FROM %s WHERE state = 'pending' OR also_at <> ''", func(row billRow) error {
+			b, err := row.bill()
+			if err == nil && len(b.Creates) > 0 {
+				_, _, err = s.Apply(ctx, b, event)
 			}
-			return nil
+			return err
 		})
 }
 
-// inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb %[1]s. The arguments
-// of the query begin with $4.
+// inParts reads the ledger of the partners of a range in parts, whose place in a query has the verb. The arguments of
+// the query begin with $4.
 func inParts[T any](
-	ctx context.Context, s *Store, doing string, in Range, query string, do func([]T) error, args ...any,
+	ctx context.Context, s *db, doing string, in Range, query string, do func(T) error, args ...any,
 ) error {
-	type result struct {
+	const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3
+		ORDER BY partner, bill LIMIT `
+	type part struct {
 		found []T
 		next  billPlace
 		more  bool
 	}
-	for from := (billPlace{Partner: in.From}); ; {
-		got, err := read(ctx, s, doing, func(q tx) (r result) {
-			const rows = ` FROM billbridge_bills WHERE (partner, bill) > ($1, $2) AND partner < $3
-				ORDER BY partner, bill LIMIT `
-			place := []any{from.Partner, from.Bill, in.Before}
-			r.next, r.more = find[billPlace](q, fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1), place...)
-			query := fmt.Sprintf(query, fmt.Sprintf("(SELECT *%s%d) AS part", rows, examined))
-			r.found = list[T](q, query, append(place, args...)...)
-			return r
-		})
-		if err == nil {
-			err = do(got.found)
-		}
-		if from = got.next; err != nil || !got.more {
+	query = strings.ReplaceAll(query, "%s", fmt.Sprintf("(SELECT *%s%d) AS part", rows, examined))
+	for p := (part{next: billPlace{Partner: in.From}, more: true}); p.more; {
+		place := []any{p.next.Partner, p.next.Bill, in.Before}
+		var err error
+		if p, err = read(ctx, s, doing, func(q tx) (p part) {
+			last := fmt.Sprintf("SELECT 0, partner, bill%s1 OFFSET %d", rows, examined-1)
+			p.next, p.more = find[billPlace](q, last, place...)
+			p.found = list[T](q, query, append(place, args...)...)
+			return p
+		}); err != nil {
 			return err
 		}
+		for _, one := range p.found {
+			if err := do(one); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
-// Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number. Without
-// a merchant the error is [ledger.ErrMerchants] if they are of several.
+// Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number.
+// Without a merchant the error is [ledger.ErrMerchants] if they are of several.
 func (s *Store) Dismiss(ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time) (n int, err error) {
 	if err := checkDecision(by, now); err != nil {
 		return 0, err
 	}
 	var refused error
-	n, err = write(ctx, s, "dismissing an unknown outcome", func(q tx) (n int) {
+	n, err = write(ctx, s.db, "dismissing an unknown outcome", func(q tx) (n int) {
 		s.lock(q, shared, claims) // see betweenClaims
 		was := storedBill(q, id, bill)
 		after := s.apply(q, was, []ledger.Event{{

@@ -29,6 +29,13 @@ const (
 // A Callback is one payment notice from an upstream to a partner. It has all that its delivery needs, so that it can be
 // delivered after its address was removed.
 type Callback struct {
+	Notice
+	Delivery
+	News
+}
+
+// A Notice is what an upstream has sent.
+type Notice struct {
 	ID          string // the same in all attempts: the partner recognises a repetition by it
 	Address     string // the id of the Address that the upstream called
 	Upstream    string
@@ -38,11 +45,16 @@ type Callback struct {
 	URL         string // of the partner
 	Host        string // of URL; the number of concurrent attempts is limited for each host
 	Order       string // callbacks with equal Order are delivered in the order in which they were accepted
-	Once        bool   // it repeats an equal callback also if there were others of its Order since, up to manyOfOrder
 	Digest      [32]byte
 	ContentType string
 	Body        []byte    // as it will be delivered; List does not return it
 	Received    time.Time // must not be zero
+	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
+	Merchant    string    // of the bill, by its Address; "" if it is not known
+}
+
+// A Delivery is what became of a callback.
+type Delivery struct {
 	State       State
 	Attempts    int       // that have ended
 	Next        time.Time // when the next attempt is due, if it is waiting
@@ -53,11 +65,14 @@ type Callback struct {
 	Repeats     int       // how often the upstream sent it again; these were not stored
 	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
-	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
-	Merchant    string    // of the bill, by its Address; "" if it is not known
+}
 
-	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
-	// when the bill is read next ([Store.ClaimRead]); zero: as before.
+// News is what Accept needs to know to tell whether a callback is news. It is not stored.
+type News struct {
+	Once bool // it repeats an equal callback also if there were others of its Order since, up to manyOfOrder
+
+	// Only for callbacks of bills: the states after which this one is no news, Says among them, and when the bill is
+	// read next ([Store.ClaimRead]); zero: as before.
 	Later   string
 	Outdone string // those of Later after which it is not delivered: all but Says
 	Look    time.Time
@@ -83,26 +98,6 @@ const (
 	lastOf = ofOrder + "1"
 )
 
-// Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if
-// that is zero. The other fields about state and attempts are ignored.
-//
-// If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an
-// upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
-// less than window later, whatever the state of the first. The callback that it repeats counts it.
-//
-// A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown
-// one. After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
-//
-// ErrFurtherKey: its Partner is none any more. A callback that is sent again has the right one.
-//
-// Older callbacks of the bill end if the partner has answered them often enough: these are returned.
-func (s *Store) Accept(
-	ctx context.Context, c Callback, window time.Duration,
-) (fresh bool, ended []Supersession, err error) {
-	a, _, err := s.accept(ctx, c, window, statement{})
-	return a.Fresh, a.Ended, err
-}
-
 // An Accepted is what became of a callback, and of its bill.
 type Accepted struct {
 	Fresh      bool
@@ -112,39 +107,42 @@ type Accepted struct {
 	Unrecorded error // why the ledger does not have what the callback shows; nil if it has
 }
 
-// AcceptShowing is Accept for a callback that shows a bill. If it is fresh, its event is applied to the bill, nearly
-// always in the same transaction.
-func (s *Store) AcceptShowing(ctx context.Context, c Callback, window time.Duration, e ledger.Event) (Accepted, error) {
-	known, unread := s.Bill(ctx, c.Partner, c.Bill)
-	after := s.applied(known, []ledger.Event{e})
-	same, shows := after.Same(known), statement{}
+// Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if
+// that is zero. The other fields about state and attempts are ignored.
+//
+// If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing, and it is not Fresh: an
+// upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
+// less than window later, whatever the state of the first. The callback that it repeats counts it.
+//
+// A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown
+// one. After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
+//
+// ErrFurtherKey: its Partner is none any more. A callback that is sent again has the right one.
+//
+// Older callbacks of the bill end if the partner has answered them often enough: these are returned.
+//
+// The callback may show a bill. If it is fresh, the events are applied to that, nearly always in the same transaction.
+func (s *Store) Accept(
+	ctx context.Context, c Callback, window time.Duration, shows ...ledger.Event,
+) (Accepted, error) {
+	if c.ID == "" || c.Received.IsZero() {
+		return Accepted{}, errors.New("store: a callback needs an id and the time it was received")
+	}
+	known, unread := ledger.Bill{Partner: c.Partner, ID: c.Bill}, error(nil)
+	if len(shows) > 0 {
+		known, unread = s.Bill(ctx, c.Partner, c.Bill)
+	}
+	after, changes := s.applied(known, shows), statement{}
+	same := after.Same(known)
 	if !same && known.Version != 0 {
 		var err error
-		if shows, err = storing(&after.Bill, known.Version); err != nil {
+		if changes, err = storing(&after.Bill, known.Version); err != nil {
 			return Accepted{}, err
 		}
 		// What comes again is no second look.
-		shows.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq <> 0
+		changes.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq <> 0
 			AND address = $18 AND digest = $19 AND received > $20)`
-		shows.args = append(shows.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
-	}
-	a, recorded, err := s.accept(ctx, c, window, shows)
-	switch {
-	case err != nil:
-	case recorded, a.Fresh && unread == nil && same:
-		a.Bill, a.Found = after.Bill, after.found
-	case a.Fresh:
-		a.Bill, a.Found, a.Unrecorded = s.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, e)
-	}
-	return a, err
-}
-
-// accept is Accept with a statement that changes the bill of the callback, and reports whether it has.
-func (s *Store) accept(
-	ctx context.Context, c Callback, window time.Duration, shows statement,
-) (Accepted, bool, error) {
-	if c.ID == "" || c.Received.IsZero() {
-		return Accepted{}, false, errors.New("store: a callback needs an id and the time it was received")
+		changes.args = append(changes.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 	}
 	if c.Next.IsZero() {
 		c.Next = c.Received
@@ -159,8 +157,8 @@ func (s *Store) accept(
 	if c.Made() {
 		told = "1 = 1"
 	}
-	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts: the
-	// id may be that of another bill by now.
+	// It is no news: the partner would hear of a payment after its cancel. Only what came to the same address counts:
+	// the id may be that of another bill by now.
 	const outdone = `EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq <> 0
 			AND $5 <> '' AND told.address = $2 AND told.says <> '' AND $19 LIKE '%' || told.says || '%'
 			AND told.state IN ('waiting', 'delivered') AND `
@@ -184,8 +182,8 @@ func (s *Store) accept(
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
 		[]any{
-			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
-			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
+			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keyring.sealText(c.URL, urlOfCallback(c.ID)),
+			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keyring.seal(c.Body, bodyOfCallback(c.ID))),
 			c.Received, c.Next, c.Received.Add(-window), c.Says, c.Later,
 			storedName(c.Merchant), c.Outdone,
 		},
@@ -203,15 +201,15 @@ func (s *Store) accept(
 	// committed: no two of them may run at once.
 	lock := []string{"order", c.Order}
 	key := lock
-	if shows.text != "" {
+	if changes.text != "" {
 		key = []string{"bill", string(c.Partner), c.Bill}
 	}
 	// Nearly always the callback is new, and no other of its bill waits for a further attempt, which supersede could
 	// end.
 	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
 		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
-	n := entry{doing: "keeping a callback", key: key, lock: lock, first: shows, statement: only, then: look}
-	kept, err := record(ctx, s, &n, Accepted{Fresh: true}, func(q tx) (kept Accepted) {
+	n := entry{doing: "keeping a callback", key: key, lock: lock, statements: [3]statement{changes, only, look}}
+	kept, err := record(ctx, s.db, &n, Accepted{Fresh: true}, func(q tx) (kept Accepted) {
 		s.lock(q, exclusive, lock...)
 		switch kept.Fresh = q.exec(insert.text, insert.args...) == 1; {
 		case !kept.Fresh && (c.Made() || c.Address == ""): // nobody sent it again
@@ -239,7 +237,14 @@ func (s *Store) accept(
 		}
 		return kept
 	})
-	return kept, err == nil && n.recorded, err
+	switch {
+	case err != nil || len(shows) == 0:
+	case n.changed[0], kept.Fresh && unread == nil && same:
+		kept.Bill, kept.Found = after.Bill, after.found
+	case kept.Fresh:
+		kept.Bill, kept.Found, kept.Unrecorded = s.Apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, shows...)
+	}
+	return kept, err
 }
 
 // noNews is true for a callback after which one with a Later is no news, that is of a merchant.
@@ -248,15 +253,15 @@ func noNews(later, merchant, callback string) string {
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
-func (s *Store) lock(q tx, kind string, key ...string) {
-	if s.postgres {
+func (d dialect) lock(q tx, kind string, key ...string) {
+	if d.postgres {
 		advisoryLock(q, kind, key...)
 	}
 }
 
 // lockOrders takes the locks of callbacks' orders, which are sorted as in batches, so that the two cannot deadlock.
-func (s *Store) lockOrders(q tx, orders []string) {
-	if !s.postgres {
+func (d dialect) lockOrders(q tx, orders []string) {
+	if !d.postgres {
 		return
 	}
 	var all []string
@@ -271,9 +276,9 @@ const claims = "claims"
 
 // The columns of a Callback, without and with its body.
 const (
-	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
-	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, merchant, '', '', NULL`
+	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, "
+	lastColumns  = `, received, says, merchant, state, attempts, next, last_at, last_status, last_outcome, erased,
+		repeats, repeated, seq, 0, '', '', NULL`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -1,16 +1,17 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/partner"
@@ -45,7 +46,8 @@ func TestCalls(t *testing.T) {
 		proxytest.Transcript(t, file, *update, []string{"sqlite", "postgres"},
 			func(t *testing.T, engine string) func(string) []string {
 				url := map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres}[engine]
-				return newCalls(t, url(t)).call
+				at := url(t)
+				return newCalls(t, at, open(t, at)).call
 			})
 	}
 }
@@ -58,17 +60,16 @@ var errs = map[string]error{
 	"ErrOtherOwner": ledger.ErrOtherOwner, "ErrInWave": store.ErrInWave, "ErrFurtherKey": store.ErrFurtherKey, "ErrNotOpen": ledger.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
 }
 
-func newCalls(t *testing.T, url string) *calls {
+func newCalls(t *testing.T, url string, s *store.Store) *calls {
 	ctx := t.Context()
-	revision, names, claimed := int64(0), map[string]string{}, map[string]ledger.Bill{}
+	counted, revision, names, claimed := 0, int64(0), map[string]string{}, map[string]ledger.Bill{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
-	funcs := maps.Clone(decisions)
-	maps.Copy(funcs, map[string]any{
+	funcs := map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
-		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined,
+		"reconcile": reconcile, "older": older, "newer": newer, "ownBill": ownBill, "joined": joined, "setBackends": setBackends, "lostCancel": lostCancel, "showing": showing, "ownShop": ownShop, "acknowledged": acknowledged,
 		"step": func(s *store.Store, forward bool, behind int64) error {
 			step := stepOf(t, s, forward)
 			step.Revision -= behind
@@ -86,6 +87,17 @@ func newCalls(t *testing.T, url string) *calls {
 			}
 			return bills
 		},
+		"moved":     func() ([]string, []string) { return moved(t, url) },
+		"restarted": func(key partner.ID) partner.ID { return open(t, url).Identity(key) },
+		"transactions": func() (since []int) { // since the last call
+			var n int
+			must(t, raw(t, url).QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n))
+			if counted > 0 {
+				since = append(since, n-counted)
+			}
+			counted = n
+			return since
+		},
 		"sql": func(statements ...string) { run(t, raw(t, url), statements...) },
 		"list": func(s *store.Store, f store.Filter) ([]string, error) {
 			all, err := onePage(t, s, f)
@@ -94,33 +106,6 @@ func newCalls(t *testing.T, url string) *calls {
 		"bills": func(s *store.Store, f store.BillFilter) ([]string, int, error) {
 			list, n, err := s.Bills(ctx, f)
 			return listed(list), n, err
-		},
-		"CountUnknown": func(s *store.Store, prefix partner.ID, unclear, due time.Time) (n struct{ All, Unclear, Due int }, err error) {
-			f := store.BillFilter{PartnerPrefix: prefix, UnclearBefore: unclear, Now: noon, Limit: 1}
-			for list, to := range map[store.BillList]*int{store.UnknownBills: &n.All, store.UnclearBills: &n.Unclear} {
-				f.List = list
-				_, *to, err = s.Bills(ctx, f)
-				must(t, err)
-			}
-			f.List, f.Due = store.UnknownBills, due
-			_, n.Due, err = s.Bills(ctx, f)
-			return n, err
-		},
-		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
-			must(t, s.Interrupted(ctx, cutOff, ledger.Interrupted{Finding: "not asked", Next: noon.Add(time.Hour)}))
-			f.List = store.UnknownBills
-			list, n, err := s.Bills(ctx, f)
-			return listed(list), n, err
-		},
-		"interrupted": func(s *store.Store, before, next time.Time) error {
-			return s.Interrupted(ctx, before, ledger.Interrupted{Finding: "not asked", Next: next})
-		},
-		"dueReads": func(s *store.Store, at time.Time) (due []partner.ID, _ error) {
-			found, err := s.DueReads(ctx, store.Due{Bills: at, Looks: at})
-			for _, p := range found {
-				due = append(due, p.ID)
-			}
-			return due, err
 		},
 		"claimLooks": func(s *store.Store, who partner.ID, at time.Time) ([]store.Look, time.Time, error) {
 			r, err := s.ClaimRead(ctx, who, store.Due{Bills: at, Looks: at}, at)
@@ -167,12 +152,6 @@ func newCalls(t *testing.T, url string) *calls {
 			revision = now
 			return now > was, err
 		},
-		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
-			_, owned := proxytest.On(s).Own(ctx, who, bill, upstream, now, time.Time{}, "")
-			_, found := proxytest.On(s).Found(ctx, who, bill, upstream, now, "")
-			_, owner := proxytest.On(s).Owner(ctx, who, bill)
-			return owned, found, owner
-		},
 		"says": func(s *store.Store, bill, state string, hours time.Duration, made bool) (fresh, told bool, _ error) {
 			c := callback(fmt.Sprint(bill, " ", state, hours), bill)
 			if made {
@@ -180,7 +159,7 @@ func newCalls(t *testing.T, url string) *calls {
 			}
 			c.Says, c.Once, c.Received = state, true, noon.Add(hours)
 			c.Later = map[string]string{"": "paid cancelled", "paid": "paid cancelled", "cancelled": "cancelled"}[state]
-			fresh, _, err := s.Accept(ctx, c, time.Hour)
+			fresh, err := isFresh(s.Accept(ctx, c, time.Hour))
 			must(t, err)
 			told, _, err = s.Told(ctx, c.Order, "", c.Later, "new", c.Says)
 			return fresh, told, err
@@ -206,37 +185,100 @@ func newCalls(t *testing.T, url string) *calls {
 			_, dropped := s.Decide(ctx, store.Drop, f, "tester", noon, nil)
 			return nil, n, paged, counted, replayed, dropped
 		},
-	})
-	return &calls{t: t, url: url, replicas: []*store.Store{open(t, url)}, names: names, funcs: funcs}
-}
-
-// decisions are changes of the rollout, by the names that the files have for them.
-var decisions = map[string]any{
-	"SetStage": func(s *store.Store, ctx context.Context, to store.Stage, overridden ...string) error {
-		return s.Change(ctx, store.Change{
-			Action: store.Staged, Partner: to.Partner, To: to.Stage, ToPercent: to.Percent, By: to.By, At: to.At, Forced: to.Forced,
-			Overridden: strings.Join(overridden, ","),
-		})
-	},
-	"UnsetStage":  decision(func(of partner.ID) store.Change { return store.Change{Action: store.Staged, Partner: of} }),
-	"ResetCounts": decision(func(of partner.ID) store.Change { return store.Change{Action: store.Reset, Partner: of} }),
-	"AllowMove":   decision(func(of string) store.Change { return store.Change{Action: store.Moved, Subject: of} }),
-	"Stop":        decided(store.Stopped), "Resume": decided(store.Resumed), "Restored": decided(store.Restored), "Begin": decided(store.Begun),
-	"Assign": func(s *store.Store, ctx context.Context, of partner.ID, bill, to, by string, at time.Time, forced bool) error {
-		return s.Change(ctx, store.Change{Action: store.Assigned, Partner: of, Subject: bill, To: to, By: by, At: at, Forced: forced})
-	},
-}
-
-func decided(action store.Action) any {
-	return func(s *store.Store, ctx context.Context, by string, at time.Time, overridden ...string) error {
-		return s.Change(ctx, store.Change{Action: action, By: by, At: at, Overridden: strings.Join(overridden, ",")})
 	}
+	return &calls{t: t, ctx: ctx, url: url, replicas: []*store.Store{s}, names: names, funcs: funcs}
 }
 
-func decision[T any](change func(T) store.Change) any {
-	return func(s *store.Store, ctx context.Context, of T, by string, at time.Time, overridden ...string) error {
-		c := change(of)
-		c.By, c.At, c.Overridden = by, at, strings.Join(overridden, ",")
-		return s.Change(ctx, c)
+// show returns the text for a value. Fields that are zero are not in it, nor cursors, revisions and versions.
+func (c *calls) show(v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case partner.ID:
+		if name := c.names[string(value)]; name != "" {
+			return name
+		}
+	case store.Claimed:
+		return value.ID
+	case time.Time:
+		return showTime(value)
+	case time.Duration:
+		return showDuration(value)
+	case [32]byte:
+		return fmt.Sprintf("%.4x…", value)
+	case []byte:
+		return c.showText(string(value))
 	}
+	var all []string
+	switch v.Kind() {
+	case reflect.String:
+		return c.showText(v.String())
+	case reflect.Pointer:
+		return c.show(v.Elem())
+	case reflect.Struct:
+		return "{" + strings.Join(c.fields(v), ", ") + "}"
+	case reflect.Slice:
+		for i := range v.Len() {
+			all = append(all, c.show(v.Index(i)))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			all = append(all, c.show(key)+": "+c.show(v.MapIndex(key)))
+		}
+		slices.Sort(all)
+		return "{" + strings.Join(all, ", ") + "}"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func (c *calls) fields(v reflect.Value) (all []string) {
+	for i := range v.NumField() {
+		switch f := v.Type().Field(i); {
+		case !f.IsExported() || slices.Contains([]string{"Cursor", "Revision", "Version"}, f.Name):
+		case v.Field(i).IsZero() || f.Type.Kind() == reflect.Slice && v.Field(i).Len() == 0:
+		case f.Anonymous:
+			all = append(all, c.fields(v.Field(i))...)
+		default:
+			all = append(all, f.Name+": "+c.show(v.Field(i)))
+		}
+	}
+	return all
+}
+
+func showTime(at time.Time) string {
+	const day = 24 * time.Hour
+	after := at.Sub(noon)
+	switch {
+	case at.IsZero():
+		return "never"
+	case after == 0:
+		return "noon"
+	case after < -10_000*time.Hour || after > 100_000*time.Hour:
+		return at.UTC().Format(time.RFC3339)
+	case after%day == 0:
+		return fmt.Sprintf("noon%+dd", after/day)
+	case after > day:
+		return fmt.Sprintf("noon+%dd%s", after/day, showDuration(after%day))
+	case after > 0:
+		return "noon+" + showDuration(after)
+	}
+	return "noon" + showDuration(after)
+}
+
+func showDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+func (c *calls) showText(text string) string {
+	text = c.named(text)
+	if text == "" || !utf8.ValidString(text) || strings.ContainsAny(text, ",{}\"") ||
+		strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }

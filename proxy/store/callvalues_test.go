@@ -1,9 +1,9 @@
 package store_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
@@ -24,6 +23,7 @@ import (
 // calls makes the calls of one test of TestCalls.
 type calls struct {
 	t        *testing.T
+	ctx      context.Context
 	url      string
 	replicas []*store.Store
 	funcs    map[string]any // besides the methods of a store, and values with a name
@@ -76,11 +76,11 @@ func (c *calls) call(line string) (shown []string) {
 func (c *calls) arguments(line string, of reflect.Type, s *store.Store, given []*yaml.Node) (in []reflect.Value) {
 	for i := range of.NumIn() {
 		want := of.In(i)
-		switch free := slices.IndexFunc([]any{c.t.Context(), c.t, s}, func(v any) bool {
+		switch free := slices.IndexFunc([]any{c.ctx, c.t, s}, func(v any) bool {
 			return reflect.TypeOf(v).AssignableTo(want)
 		}); {
 		case free >= 0:
-			in = append(in, reflect.ValueOf([]any{c.t.Context(), c.t, s}[free]))
+			in = append(in, reflect.ValueOf([]any{c.ctx, c.t, s}[free]))
 		case of.IsVariadic() && i == of.NumIn()-1:
 			for _, node := range given {
 				in = append(in, c.read(want.Elem(), node))
@@ -306,98 +306,4 @@ func (c *calls) duration(text string) time.Duration {
 	d, err := time.ParseDuration(rest)
 	must(c.t, err)
 	return whole + d
-}
-
-// show returns the text for a value. Fields that are zero are not in it, nor cursors, revisions and versions.
-func (c *calls) show(v reflect.Value) string {
-	switch value := v.Interface().(type) {
-	case partner.ID:
-		if name := c.names[string(value)]; name != "" {
-			return name
-		}
-	case store.Claimed:
-		return value.ID
-	case time.Time:
-		return showTime(value)
-	case time.Duration:
-		return showDuration(value)
-	case [32]byte:
-		return fmt.Sprintf("%.4x…", value)
-	case []byte:
-		return c.showText(string(value))
-	}
-	var all []string
-	switch v.Kind() {
-	case reflect.String:
-		return c.showText(v.String())
-	case reflect.Pointer:
-		return c.show(v.Elem())
-	case reflect.Struct:
-		return "{" + strings.Join(c.fields(v), ", ") + "}"
-	case reflect.Slice:
-		for i := range v.Len() {
-			all = append(all, c.show(v.Index(i)))
-		}
-		return "[" + strings.Join(all, ", ") + "]"
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			all = append(all, c.show(key)+": "+c.show(v.MapIndex(key)))
-		}
-		slices.Sort(all)
-		return "{" + strings.Join(all, ", ") + "}"
-	}
-	return fmt.Sprint(v.Interface())
-}
-
-func (c *calls) fields(v reflect.Value) (all []string) {
-	for i := range v.NumField() {
-		switch f := v.Type().Field(i); {
-		case !f.IsExported() || slices.Contains([]string{"Cursor", "Revision", "Version"}, f.Name):
-		case v.Field(i).IsZero() || f.Type.Kind() == reflect.Slice && v.Field(i).Len() == 0:
-		case f.Anonymous:
-			all = append(all, c.fields(v.Field(i))...)
-		default:
-			all = append(all, f.Name+": "+c.show(v.Field(i)))
-		}
-	}
-	return all
-}
-
-func showTime(at time.Time) string {
-	const day = 24 * time.Hour
-	after := at.Sub(noon)
-	switch {
-	case at.IsZero():
-		return "never"
-	case after == 0:
-		return "noon"
-	case after < -10_000*time.Hour || after > 100_000*time.Hour:
-		return at.UTC().Format(time.RFC3339)
-	case after%day == 0:
-		return fmt.Sprintf("noon%+dd", after/day)
-	case after > day:
-		return fmt.Sprintf("noon+%dd%s", after/day, showDuration(after%day))
-	case after > 0:
-		return "noon+" + showDuration(after)
-	}
-	return "noon" + showDuration(after)
-}
-
-func showDuration(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
-func (c *calls) showText(text string) string {
-	text = c.named(text)
-	if text == "" || !utf8.ValidString(text) || strings.ContainsAny(text, ",{}\"") ||
-		strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
 }

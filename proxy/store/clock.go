@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/ledger"
@@ -23,6 +25,13 @@ type Clock struct {
 
 // Stepped reports whether the two differ by more than clockStep. Then nothing may be removed by its age.
 func (c Clock) Stepped() bool { return c.Offset > clockStep || c.Offset < -clockStep }
+
+// A clock is the store's clock.
+type clock struct {
+	ofServer bool                 // of PostgreSQL, not of this machine
+	ticking  sync.Mutex           // held during a tick: one at a time
+	ticked   atomic.Pointer[tick] // the last one; nil before the first
+}
 
 // A tick is the time of the last one, by each clock.
 type tick struct {
@@ -57,7 +66,7 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	if last := s.ticked.Load(); last != nil {
 		ran = began.Sub(last.at)
 	}
-	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock) {
+	c, err := write(ctx, s.db, "reading the clock", func(q tx) (c Clock) {
 		machine := now
 		if s.postgres {
 			machine = serverTime(q)
@@ -76,13 +85,13 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
-func (s *Store) Clock(now time.Time) Clock {
-	last := s.ticked.Load()
+func (c *clock) Clock(now time.Time) Clock {
+	last := c.ticked.Load()
 	if last == nil {
 		return Clock{StoreTime: now}
 	}
 	ran := time.Since(last.at)
-	if s.postgres {
+	if c.ofServer {
 		now = last.machine.Add(ran)
 	}
 	storeTime := advance(last.storeTime, now, ran)
@@ -91,9 +100,9 @@ func (s *Store) Clock(now time.Time) Clock {
 
 // stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the
 // server's clock as of the last tick. What is before 1970 means no time, or [AskedFor], and stays.
-func (s *Store) stamp(now time.Time) time.Time {
-	last := s.ticked.Load()
-	if !s.postgres || last == nil || now.Unix() < 0 {
+func (c *clock) stamp(now time.Time) time.Time {
+	last := c.ticked.Load()
+	if !c.ofServer || last == nil || now.Unix() < 0 {
 		return now
 	}
 	return now.Add(last.machine.Round(0).Sub(last.local.Round(0))) // Round(0): without the monotonic clocks
@@ -108,25 +117,25 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 	now := at
 	if s.postgres {
 		var err error
-		if now, err = read(ctx, s, "reading the clock", serverTime); err != nil {
+		if now, err = read(ctx, s.db, "reading the clock", serverTime); err != nil {
 			return err
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
 	for _, w := range []sweep{
 		{
-			table: "bills", key: "partner, bill", rows: "estimated = 1", by: "ends", from: time.UnixMilli(1),
+			table: "bills", rows: "estimated = 1", by: "ends", from: time.UnixMilli(1),
 			before: now.Add(estimatedLife), change: "UPDATE billbridge_bills SET ends = $2, version = version + 1",
 		},
 		{
-			table: "addresses", key: "id", rows: "until IS NULL", by: "ends", before: now,
+			table: "addresses", rows: "until IS NULL", by: "ends", before: now,
 			change: "UPDATE billbridge_addresses SET ends = $2",
 		},
 	} {
 		// Again as long as there is one: a sweep passes over rows that are being changed.
 		for left := true; left; {
 			_, err := s.sweep(ctx, w)
-			first, failed := readAll[time.Time](ctx, s, "looking for estimated ends", fmt.Sprintf(
+			first, failed := readAll[time.Time](ctx, s.db, "looking for estimated ends", fmt.Sprintf(
 				"SELECT %s FROM billbridge_%s WHERE %s AND %[1]s >= $1 ORDER BY %[1]s LIMIT 1", w.by, w.table, w.rows), w.since())
 			if err = cmp.Or(err, failed); err != nil {
 				return err
@@ -162,7 +171,7 @@ func serverTime(q tx) time.Time {
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention)
 	n, err = s.sweep(ctx, sweep{
-		table: "callbacks", key: "seq", rows: "true", by: "done", before: before, pause: pause,
+		table: "callbacks", rows: "true", by: "done", before: before, pause: pause,
 		only:   "coalesce((SELECT a.ends FROM billbridge_addresses a WHERE a.id = part.address), 0) < $2",
 		change: "DELETE FROM billbridge_callbacks",
 	})
@@ -171,7 +180,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	}
 	// Callbacks that are left are waiting or failed, or have been over for less than retention.
 	addresses, err := s.sweep(ctx, sweep{
-		table: "addresses", key: "id", rows: "true", by: "ends", before: before, pause: pause,
+		table: "addresses", rows: "true", by: "ends", before: before, pause: pause,
 		only:   "(SELECT c.seq FROM billbridge_callbacks c WHERE c.address = part.id LIMIT 1) IS NULL",
 		change: "DELETE FROM billbridge_addresses",
 	})
@@ -183,19 +192,19 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 // decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
 	return s.sweep(ctx, sweep{
-		table: "callbacks", key: "seq", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
+		table: "callbacks", rows: "erased IS NULL", by: "done", before: now.Add(-keep), pause: pause,
 		change: "UPDATE billbridge_callbacks SET body = substr(body, 1, 0), erased = $3", args: []any{now},
 	})
 }
 
 // SweepBills removes released rows and the rows of bills that have been over for longer than retention, by the
 // store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
-// more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with a denial stay for ledger.DeniedFor, by the
-// machine's clock.
+// more, so retention must be longer than calls about a bill can come. A bill that both upstreams have stays. Rows with
+// a denial stay for ledger.DeniedFor, by the machine's clock.
 func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
 	for _, estimated := range []string{"0", "1"} {
 		removed, err := s.sweep(ctx, sweep{
-			table: "bills", key: "partner, bill", rows: "estimated = " + estimated, by: "ends",
+			table: "bills", rows: "estimated = " + estimated, by: "ends",
 			only:   "doubled IS NULL AND (denied IS NULL OR denied < $3 OR denied > $4)",
 			change: "DELETE FROM billbridge_bills", before: storeTime.Add(-retention), pause: pause,
 			args: []any{s.stamp(now).Add(-ledger.DeniedFor), s.stamp(now).Add(ledger.DeniedFor)},
@@ -210,9 +219,12 @@ func (s *Store) SweepBills(ctx context.Context, storeTime, now time.Time, retent
 // pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
 const pause = 20 * time.Millisecond
 
+// keyOf are the columns of the primary key of a table that sweeps change.
+var keyOf = map[string]string{"callbacks": "seq", "addresses": "id", "bills": "partner, bill"}
+
 // A sweep changes rows of a table whose time in a column is from one on and before another, in batches.
 type sweep struct {
-	table, key   string // without its prefix, and the columns of its primary key
+	table        string // without its prefix
 	rows, by     string // the condition of an index in the order of the column by
 	of           []any  // the arguments of rows, from $2 on; then comes before
 	from, before time.Time
@@ -227,11 +239,11 @@ func (w sweep) since() int64 { return max(0, w.from.UnixMilli()) }
 
 // sweep makes a sweep, and returns the number of rows changed. A statement reads a batch of rows, also if none of them
 // is to be changed: the next one goes on after them.
-func (s *Store) sweep(ctx context.Context, w sweep) (n int, err error) {
+func (s *db) sweep(ctx context.Context, w sweep) (n int, err error) {
 	batch := min(s.batch, examined)
 	rows := fmt.Sprintf("FROM billbridge_%s WHERE %s AND %s >= $1 AND %[3]s < $%d ORDER BY %[3]s LIMIT ",
 		w.table, w.rows, w.by, len(w.of)+2)
-	among := fmt.Sprintf(s.among, w.key, rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
+	among := fmt.Sprintf(s.among, keyOf[w.table], rows+strconv.Itoa(batch), cmp.Or(w.only, "true"), w.table)
 	type result struct {
 		changed int
 		next    int64

@@ -19,7 +19,7 @@ type Counts struct {
 	Partner   partner.ID // full
 	Operation string
 	Data      []byte    // never empty
-	Marked    bool      // MarkedCounts returns these counts; the mark stays until the counts are removed
+	Marked    bool      // the mark stays until the counts are removed
 	Added     time.Time // when counts were added for the last time; AddCounts takes its own
 }
 
@@ -53,20 +53,13 @@ func (s *Store) AddCounts(
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
-	return inBatches(ctx, s, "adding counts", more, func(q tx, batch []Counts) {
-		s.lock(q, shared, counts)
-		for _, c := range batch {
-			addCounts(q, version, c, at, merge)
-		}
-	})
-}
-
-// inBatches adds rows, a batch in a transaction, and returns how many were added.
-func inBatches[T any](
-	ctx context.Context, s *Store, doing string, more []T, add func(q tx, batch []T),
-) (added int, err error) {
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, doing, func(q tx) { add(q, batch) }); err != nil {
+		if err := s.update(ctx, "adding counts", func(q tx) {
+			s.lock(q, shared, counts)
+			for _, c := range batch {
+				addCounts(q, version, c, at, merge)
+			}
+		}); err != nil {
 			return added, err
 		}
 		added += len(batch)
@@ -102,30 +95,24 @@ func addCounts(q tx, version string, more Counts, at time.Time, merge func(have,
 		version, more.Partner, more.Operation, data)
 }
 
-// CountsIn returns what was counted of the partners of a range by a version of the table, or by all versions for "",
-// sorted by partner and operation.
-func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Counts, error) {
-	is := "version = $1" // uses the index; an OR does not
-	if version == "" {
-		is = "$1 = ''"
+// A CountsFilter selects counts. A field with its zero value excludes none.
+type CountsFilter struct {
+	Version string // of the table
+	Of      []partner.ID
+	Marked  bool
+}
+
+// Counts returns what was counted, sorted by partner and operation. It reads no other counts.
+func (s *Store) Counts(ctx context.Context, f CountsFilter) ([]Counts, error) {
+	var c conditions
+	if c.given("version = %s", f.Version); f.Of != nil {
+		c.add("partner "+s.each, texts(f.Of))
 	}
-	return s.selectCounts(ctx, is+" AND partner >= $2 AND partner < $3", version, in.From, in.Before)
-}
-
-// CountsOf returns what was counted of some partners by a version of the table.
-func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) ([]Counts, error) {
-	return s.selectCounts(ctx, "version = $1 AND partner "+fmt.Sprintf(s.each, "$2"), version, texts(ids))
-}
-
-// MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and
-// operation. It does not read other counts.
-func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
-	return s.selectCounts(ctx, "marked = 1")
-}
-
-func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
-	return readAll[Counts](ctx, s, "reading counts", "SELECT partner, operation, data, marked, added "+
-		"FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
+	if f.Marked {
+		c.add("marked = 1")
+	}
+	return readAll[Counts](ctx, s.db, "reading counts", "SELECT partner, operation, data, marked, added "+
+		"FROM billbridge_counts WHERE "+c.String()+" ORDER BY partner, operation, version", c.args...)
 }
 
 // SweepCounts removes the counts of all other versions that were last added to before a time, and
@@ -136,7 +123,7 @@ func (s *Store) SweepCounts(ctx context.Context, version string, before time.Tim
 		return 0, errors.New("store: a sweep of counts needs the version whose counts stay")
 	}
 	for last := ""; ; {
-		all, err := readAll[string](ctx, s, "finding versions of counts",
+		all, err := readAll[string](ctx, s.db, "finding versions of counts",
 			"SELECT version FROM billbridge_counts WHERE version > $1 ORDER BY version LIMIT 1", last)
 		if err != nil || len(all) == 0 {
 			return n, err
@@ -144,7 +131,7 @@ func (s *Store) SweepCounts(ctx context.Context, version string, before time.Tim
 		if last = all[0]; last == version {
 			continue
 		}
-		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
+		removed, err := write(ctx, s.db, "sweeping", func(q tx) int64 {
 			return q.exec("DELETE FROM billbridge_counts WHERE version = $1 AND added < $2", last, before)
 		})
 		if n += int(removed); err != nil {

@@ -34,9 +34,9 @@ func add(t testing.TB, s *store.Store, at time.Time, more ...store.Counts) {
 	}
 }
 
-func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) []store.Counts {
+func countsOf(t testing.TB, s *store.Store, version string, of ...partner.ID) []store.Counts {
 	t.Helper()
-	all, err := s.CountsIn(t.Context(), version, store.AllPartners.Of(partner))
+	all, err := s.Counts(t.Context(), store.CountsFilter{Version: version, Of: of})
 	must(t, err)
 	return all
 }
@@ -68,7 +68,7 @@ func TestMergeFails(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		equal(t, added, 10, "added")
-		for i, c := range countsOf(t, s, "1", "") {
+		for i, c := range countsOf(t, s, "1") {
 			want := "1"
 			if i < 10 {
 				want = "2"
@@ -76,7 +76,7 @@ func TestMergeFails(t *testing.T) {
 			equal(t, string(c.Data), want, c.Operation)
 		}
 		add(t, s, noon, one[added:]...)
-		for _, c := range countsOf(t, s, "1", "") {
+		for _, c := range countsOf(t, s, "1") {
 			equal(t, string(c.Data), "2", c.Operation)
 		}
 	})
@@ -103,7 +103,7 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 			})
 		}
 		adding.Wait()
-		all := countsOf(t, replicas[0], "1", "")
+		all := countsOf(t, replicas[0], "1")
 		equal(t, len(all), operations, "operations")
 		for operation, c := range all {
 			equal(t, string(c.Data), strconv.Itoa(adders*rounds*(1+operation)), c.Operation)

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// KeyBills is the most bills that AddKey moves.
-const KeyBills = keyBills
-
 // RecryptAtOnce is the most rows that ChangeKey has in memory.
 const RecryptAtOnce = recryptAtOnce
 
@@ -25,14 +22,6 @@ var (
 	ErrClosed    = errClosed
 	ErrLeaseLost = errLeaseLost
 	ErrReplaced  = errReplaced
-	Compared     = compared
-	ErrShared    = errShared
-)
-
-// The refusals of a config that does not fit the store.
-var (
-	Renamed      = renamed
-	Unconfigured = unconfigured
 )
 
 // OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
@@ -57,7 +46,7 @@ func ProbeSmall(ctx context.Context, url string) error {
 
 // Ask returns the one value of a query on the connection that writes.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
-	return write(ctx, s, "asking", func(q tx) string { return value[string](q, question) })
+	return write(ctx, s.db, "asking", func(q tx) string { return value[string](q, question) })
 }
 
 // AskBatches is Ask on a connection of PostgreSQL that applies batches.
@@ -69,7 +58,7 @@ func (s *Store) AskBatches(ctx context.Context, question string) (answer string,
 // Clear removes every row.
 func (s *Store) Clear(ctx context.Context) error {
 	s.stages.Store(nil)
-	s.proven.Clear()
+	s.partners.proven.Clear()
 	return s.update(ctx, "clearing", func(q tx) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_bills", "billbridge_stages",
@@ -135,12 +124,6 @@ func (s *Store) Waiting() int { return len(s.engine.(*sqliteEngine).jobs) }
 func Advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return advance(storeTime, now, ran)
 }
-
-// LastOf and OfOrder are statements whose plans are looked at.
-const (
-	LastOf  = lastOf
-	OfOrder = ofOrder + manyOfOrder
-)
 
 // PageWithin is Page with another bound.
 func (s *Store) PageWithin(ctx context.Context, f Filter, examined int) (Page, error) {

@@ -35,8 +35,8 @@ var FailOvers = []FailOver{Proven, Lost, Unproven}
 // ByFailOver is who declares the store restored after a [FailOver].
 const ByFailOver = "fail-over"
 
-// ByConfig is who declares the store restored because the config has other backends, and changes the default stage because
-// the config has another.
+// ByConfig is who declares the store restored because the config has other backends, and changes the default stage
+// because the config has another.
 const ByConfig = "config"
 
 const (
@@ -218,9 +218,6 @@ func forget(q tx, now time.Time) {
 // leave removes the rows of a gateway that ends: a database that lacks them has all that it wrote.
 func (g *guard) leave(q tx) { q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway) }
 
-// Lossless reports whether the store was opened with [Options].Lossless, and can have a standby.
-func (s *Store) Lossless() bool { return s.lossless && s.postgres }
-
 // SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not,
 // for some seconds.
 func SynchronousAt(ctx context.Context, url string) (waits bool, err error) {
@@ -234,20 +231,24 @@ func SynchronousAt(ctx context.Context, url string) (waits bool, err error) {
 	return waits, err
 }
 
-// Synchronous reports whether PostgreSQL waits for a standby at each commit.
-func (s *Store) Synchronous(ctx context.Context) (bool, error) {
-	return read(ctx, s, "reading whether there is a synchronous standby", synchronous)
+// Lossy reports whether the store was opened with [Options].Lossless, but PostgreSQL waits for no standby at a commit.
+func (s *Store) Lossy(ctx context.Context) (bool, error) {
+	if !s.lossless {
+		return false, nil
+	}
+	waits, err := read(ctx, s.db, "reading whether there is a synchronous standby", synchronous)
+	return err == nil && !waits, err
 }
 
 // Generation changes when the gateway has met another server, or older data: what was decided before must be decided
 // again, with the [Store.Rollout] of now. A statement returns data of a new server only after Generation has changed.
-func (s *Store) Generation() int64 { return s.guard.changes.Load() }
+func (g *guard) Generation() int64 { return g.changes.Load() }
 
 // FailOvers is how often the gateway concluded each [FailOver].
-func (s *Store) FailOvers(outcome FailOver) int64 {
-	s.guard.mu.Lock()
-	defer s.guard.mu.Unlock()
-	return s.guard.outcomes[outcome]
+func (g *guard) FailOvers(outcome FailOver) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.outcomes[outcome]
 }
 
 // A pgServer is the server at the other end of a connection.

@@ -165,13 +165,10 @@ type entry struct {
 	doing string // for errors
 	// Batches apply their entries in the order of their keys, so that those of two replicas cannot deadlock. A key
 	// begins with "bill", "order" or "url": its table comes in the order in which AddKey locks them.
-	key      []string
-	lock     []string  // PostgreSQL takes the lock of this key first; nil for none
-	first    statement // comes first, and counts for itself; may be empty
-	recorded bool      // the first one has changed its row
-	statement
-	then    statement // follows; may be empty
-	applied bool      // the statement has changed its row
+	key        []string
+	lock       []string     // PostgreSQL takes the lock of this key first; nil for none
+	statements [3]statement // the one of the entry is the second; the others may be empty
+	changed    [3]bool      // which have changed a row
 }
 
 // A statement has its arguments.
@@ -181,10 +178,12 @@ type statement struct {
 }
 
 // record applies an entry and returns done, or else what a transaction of its own returns.
-func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise func(tx) T) (none T, err error) {
-	// Before it is in a batch, which would fail with it.
-	if err = errors.Join(columnValues(n.first.args), columnValues(n.args), columnValues(n.then.args)); err == nil {
-		if err = s.record(ctx, n); err == nil && !n.applied {
+func record[T any](ctx context.Context, s *db, n *entry, done T, otherwise func(tx) T) (none T, err error) {
+	for i := range n.statements { // before it is in a batch, which would fail with it
+		err = errors.Join(err, columnValues(n.statements[i].args))
+	}
+	if err == nil {
+		if err = s.record(ctx, n); err == nil && !n.changed[1] {
 			return write(ctx, s, n.doing, otherwise)
 		}
 		s.recent.observe(err)
@@ -197,10 +196,9 @@ func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise fu
 
 // apply applies an entry in a transaction of SQLite.
 func (n *entry) apply(q tx) {
-	if n.first.text != "" {
-		n.recorded = q.exec(n.first.text, n.first.args...) == 1
-	}
-	if n.applied = q.exec(n.text, n.args...) == 1; n.then.text != "" {
-		q.exec(n.then.text, n.then.args...)
+	for i, s := range n.statements {
+		if s.text != "" {
+			n.changed[i] = q.exec(s.text, s.args...) == 1
+		}
 	}
 }

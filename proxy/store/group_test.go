@@ -58,7 +58,7 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 					c := callback(fmt.Sprint("c", i), fmt.Sprint(i))
 					c.Address = "other"
 					var fresh bool
-					if fresh, _, answers[i] = s.Accept(context.Background(), c, time.Minute); fresh == (i == 3) {
+					if fresh, answers[i] = isFresh(s.Accept(context.Background(), c, time.Minute)); fresh == (i == 3) {
 						t.Errorf("c%d: %v", i, fresh) // a part of the transaction was committed
 					}
 				})
@@ -87,7 +87,7 @@ func TestCloseUnderLoad(t *testing.T) {
 			senders.Go(func() {
 				for i := 0; ; i++ {
 					c := callback(fmt.Sprintf("%d-%d", n, i), fmt.Sprint(n))
-					_, _, err := s.Accept(context.Background(), c, time.Minute)
+					_, err := s.Accept(context.Background(), c, time.Minute)
 					if i == 0 {
 						started <- struct{}{}
 					}
@@ -122,7 +122,7 @@ const (
 // duties are the kinds of rows that a victim may write, each with an id.
 var duties = map[string]func(ctx context.Context, s *store.Store, id string) error{
 	"callbacks": func(ctx context.Context, s *store.Store, id string) error {
-		fresh, _, err := s.Accept(ctx, callback(id, id), time.Minute)
+		fresh, err := isFresh(s.Accept(ctx, callback(id, id), time.Minute))
 		if err == nil && !fresh {
 			err = errors.New("it was there")
 		}

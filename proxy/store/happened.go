@@ -13,12 +13,11 @@ import (
 
 // A Happening is something that is reported to people.
 type Happening struct {
-	Kind                               string // "doubled", "unknown", "dead" or "missing"
 	Partner                            partner.ID
-	Upstream, Outcome, State, Callback string // those that the kind has
 	At                                 time.Time
-
-	Operation string // of a write; of a doubled bill, of the call that showed it
+	Upstream, Outcome, State, Callback string // those that the kind has
+	Operation                          string // of a write; of a doubled bill, of the call that showed it
+	Kind                               string // "doubled", "unknown", "dead" or "missing"
 }
 
 // happeningsMost is the most happenings of a kind that are returned at once; the oldest are left out.
@@ -29,27 +28,30 @@ const happeningsMost = 2000
 // answer before unclear, if their outcome is still unknown. Of each kind it returns the first of each partner in each
 // hour. Of partners without a call that succeeded, and of events, it returns nothing.
 func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []Happening, err error) {
-	type row struct {
-		Partner                            partner.ID
-		At                                 time.Time
-		Upstream, Outcome, State, Callback string
-		Data                               []byte // of a bill
-	}
 	hour := since.Truncate(time.Hour)
-	all, err = read(ctx, s, "finding what has happened", func(q tx) (all []Happening) {
+	all, err = read(ctx, s.db, "finding what has happened", func(q tx) (all []Happening) {
 		for _, of := range []struct {
 			kind, query  string
 			from, before time.Time
 		}{
-			{"doubled", firsts("bills", "doubled", "true", "''", "''", "''", "''", "data"), hour, endOfTime},
-			{"unknown", firsts("bills", "unknown", "true", "''", "''", "''", "''", "data"), time.UnixMilli(1), unclear},
+			{"doubled", firsts("bills", "doubled", "true", "''", "''", "''", "''", "''", "''", "data"), hour, endOfTime},
+			{
+				"unknown", firsts("bills", "unknown", "true", "''", "''", "''", "''", "''", "''", "data"),
+				time.UnixMilli(1), unclear,
+			},
 			{"dead", firsts("callbacks", "last_at", "state = 'failed' AND address <> ''",
-				"upstream", "last_outcome", "''", "id", "''"), hour, endOfTime},
-			{"missing", firsts("addresses", "missing", "true", "upstream", "''", "shown", "''", "''"), hour, endOfTime},
+				"upstream", "last_outcome", "''", "id", "''", "''", "''"), hour, endOfTime},
+			{
+				"missing", firsts("addresses", "missing", "true", "upstream", "''", "shown", "''", "''", "''", "''"),
+				hour, endOfTime,
+			},
 		} {
-			for _, r := range list[row](q, of.query, of.from, of.before) {
-				h := Happening{of.kind, r.Partner, r.Upstream, r.Outcome, r.State, r.Callback, r.At, ""}
-				if len(r.Data) > 0 {
+			for _, r := range list[struct {
+				Happening
+				Data []byte // of a bill
+			}](q, of.query, of.from, of.before) {
+				h := r.Happening
+				if h.Kind = of.kind; len(r.Data) > 0 {
 					b := opened(q, billRow{Data: r.Data}, billRow.bill)
 					call := b.Doubled
 					if of.kind == "unknown" {
@@ -70,8 +72,8 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time) (all []H
 	return all, err
 }
 
-// firsts selects the first row of each proven partner in each hour, by a column with a time, from $1 on and before $2: its
-// partner, time and columns. It looks into the index by partner, as an expression that no other
+// firsts selects the first row of each proven partner in each hour, by a column with a time, from $1 on and before $2:
+// its partner, time and columns. It looks into the index by partner, as an expression that no other
 // index has, and time, from the last hour of each partner back.
 func firsts(table, at, where string, columns ...string) string {
 	one := func(column, of, from, before, order string) string {

@@ -95,23 +95,26 @@ func run(t testing.TB, db *sql.DB, statements ...string) {
 
 // callback is a callback received at noon. Its digest is the hash of its id, its order that of its bill.
 func callback(id, bill string) store.Callback {
-	return store.Callback{
+	return store.Callback{Notice: store.Notice{
 		ID: id, Address: "address-of-" + bill, Upstream: "new", Partner: partnerOne, Bill: bill, Form: "v2",
 		URL: "https://one.example.com/paid", Host: "one.example.com", Order: "new/" + bill, Digest: sha256.Sum256([]byte(id)),
 		ContentType: "application/json", Body: []byte(`{"id":"` + id + `"}`), Received: noon,
-	}
+	}}
 }
 
 // accept stores callbacks, each of which must be new.
 func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 	t.Helper()
 	for _, c := range callbacks {
-		fresh, _, err := s.Accept(t.Context(), c, time.Minute)
+		fresh, err := isFresh(s.Accept(t.Context(), c, time.Minute))
 		if err != nil || !fresh {
 			t.Fatalf("Accept(%s) = %v, %v", c.ID, fresh, err)
 		}
 	}
 }
+
+// isFresh is what Accept returns, in short.
+func isFresh(got store.Accepted, err error) (bool, error) { return got.Fresh, err }
 
 // claim claims the callbacks that are due at a time, with high limits.
 func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {

@@ -85,7 +85,7 @@ func (k *keyring) changed(place string) error {
 }
 
 // Refused is how often rows were refused because they were changed without the key.
-func (s *Store) Refused() int64 { return s.keys.refused.Load() }
+func (k *keyring) Refused() int64 { return k.refused.Load() }
 
 // sealText and openText are seal and open for a text column.
 func (k *keyring) sealText(value, place string) string {

@@ -163,7 +163,7 @@ func TestSleepingGatewayNoticesANewKey(t *testing.T) {
 		run(t, raw(t, url), "UPDATE billbridge_gateways SET at = 0")
 		gives(t, 0)(store.ChangeKey(t.Context(), url, keyA, keyB))
 		for range 2 {
-			if fresh, _, err := asleep.Accept(t.Context(), callback("c1", "b"), 0); fresh || err == nil {
+			if fresh, err := isFresh(asleep.Accept(t.Context(), callback("c1", "b"), 0)); fresh || err == nil {
 				t.Errorf("%v, %v", fresh, err)
 			}
 		}
@@ -217,19 +217,19 @@ func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	url := proxytest.SQLite(t)
 	file := strings.TrimPrefix(url, "sqlite:")
 	first := open(t, url)
-	equal(t, first.Narrowed(), 0, "of a new file")
+	equal(t, first.Narrowed, 0, "of a new file")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		must(t, os.Chmod(file+suffix, 0o644))
 	}
 	link := file + ".link"
 	must(t, os.Symlink(file, link))
-	equal(t, open(t, "sqlite:"+link).Narrowed(), 0o644, "before")
+	equal(t, open(t, "sqlite:"+link).Narrowed, 0o644, "before")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(file + suffix)
 		must(t, err)
 		equal(t, info.Mode().Perm(), 0o600, suffix)
 	}
-	equal(t, open(t, url).Narrowed(), 0, "the next time")
+	equal(t, open(t, url).Narrowed, 0, "the next time")
 }
 
 // What is not there was not changed without the key: anybody can ask for it.

@@ -1,54 +1,13 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/ledger"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 )
-
-// Every step from every state.
-func TestTransitions(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		for i, row := range proxytest.Rows(t, "testdata/transitions.txt") {
-			steps, want, bill := row[0], row[1], fmt.Sprint("b", i)
-			var creates []proxytest.Create
-			for step := range strings.SplitSeq(steps, ", ") {
-				bare := strings.TrimRight(step, "?!")
-				what, which, _ := strings.Cut(bare, " ")
-				var refusal error
-				switch step[len(bare):] {
-				case "?":
-					refusal = ledger.ErrNotOpen
-				case "!":
-					refusal = ledger.ErrOtherOwner
-				}
-				var o proxytest.Owner
-				var err error
-				switch what {
-				case "own":
-					var c proxytest.Create
-					c, err = proxytest.On(s).Own(t.Context(), partnerOne, bill, which, noon, time.Time{}, "")
-					creates, o = append(creates, c), c.Owner
-				case "found":
-					o, err = proxytest.On(s).Found(t.Context(), partnerOne, bill, which, noon, "")
-				default:
-					o, err = proxytest.On(s).Complete(t.Context(), creates[what[0]-'1'], ledger.Outcome(which), noon)
-				}
-				if !errors.Is(err, refusal) || (err == nil) != (refusal == nil) {
-					t.Fatalf("%s: %s: %v", steps, step, err)
-				}
-				equal(t, o, ownerOf(t, s, bill), steps+": what "+step+" returned")
-			}
-			equal(t, inWords(ownerOf(t, s, bill)), want, steps)
-		}
-	})
-}
 
 func inWords(o proxytest.Owner) string {
 	words := fmt.Sprint(o.Upstream, " ", o.State, " ", o.Open)

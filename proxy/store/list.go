@@ -32,13 +32,13 @@ type Filter struct {
 }
 
 // Count returns the number of callbacks that a filter selects.
-func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
+func (s callbacks) Count(ctx context.Context, f Filter) (n int, err error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
 	most := cmp.Or(f.Limit, math.MaxInt)
 	for from := start(false); from != 0 && n < most; {
-		p, err := read(ctx, s, "counting callbacks", func(q tx) part[int] {
+		p, err := read(ctx, s.db, "counting callbacks", func(q tx) part[int] {
 			return partOf[int](q, f.walk(q, false), "1", from, most-n)
 		})
 		if n, from = n+len(p.found), p.next; err != nil {
@@ -49,10 +49,10 @@ func (s *Store) Count(ctx context.Context, f Filter) (n int, err error) {
 }
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
-func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
-	return read(ctx, s, "reading a callback", func(q tx) Callback {
+func (s callbacks) Get(ctx context.Context, id string) (Callback, error) {
+	return read(ctx, s.db, "reading a callback", func(q tx) Callback {
 		row := value[Callback](q, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id)
-		return opened(q, row, s.keys.callback)
+		return opened(q, row, s.keyring.callback)
 	})
 }
 
@@ -85,7 +85,7 @@ var (
 // Decide makes a decision about the failed callbacks that a filter selects, and returns their number. by is who
 // decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks have
 // been changed. After each batch it calls progress, which may be nil, with the number so far.
-func (s *Store) Decide(
+func (s callbacks) Decide(
 	ctx context.Context, d Decision, f Filter, by string, now time.Time, progress func(done int),
 ) (n int, err error) {
 	if f.State != "" && f.State != Dead {
@@ -110,7 +110,7 @@ func (s *Store) Decide(
 			changed int
 			next    int64
 		}
-		got, err := write(ctx, s, "changing callbacks", func(q tx) (got result) {
+		got, err := write(ctx, s.db, "changing callbacks", func(q tx) (got result) {
 			s.betweenClaims(q)
 			w := f.walk(q, true)
 			var meant []int64
@@ -165,7 +165,7 @@ func (s *Store) Decide(
 
 // DecideOne makes a decision about one callback. It returns ErrNotFound if there is none with that id, ErrState if it
 // is not in a state of d.From, and ErrErased if it is to be replayed and its body was deleted.
-func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
+func (s callbacks) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
@@ -203,31 +203,7 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 // Otherwise another replica could claim a replayed callback without seeing that a later one of its order is being
 // claimed. Other transactions that lock a row and then need another lock take it shared, too: else AddKey could
 // deadlock with them.
-func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
-
-// conditions select rows, with arguments.
-type conditions struct {
-	all  []string
-	args []any
-}
-
-// add adds a condition. Each argument stands where the condition has a verb.
-func (c *conditions) add(condition string, args ...any) {
-	places := make([]any, len(args))
-	for i := range args {
-		places[i] = fmt.Sprint("$", len(c.args)+i+1)
-	}
-	c.all, c.args = append(c.all, fmt.Sprintf(condition, places...)), append(c.args, args...)
-}
-
-// given adds a condition with an argument that is not zero.
-func (c *conditions) given(condition string, arg any) {
-	if !reflect.ValueOf(arg).IsZero() {
-		c.add(condition, arg)
-	}
-}
-
-func (c conditions) String() string { return cmp.Or(strings.Join(c.all, " AND "), "true") }
+func (d dialect) betweenClaims(q tx) { d.lock(q, exclusive, claims) }
 
 // check refuses a wrong filter.
 func (f Filter) check() error {
@@ -264,56 +240,6 @@ func (f Filter) inOrder(c *conditions) {
 			WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq + 0 > billbridge_callbacks.seq
 				AND newer.seq <> 0 AND newer.state IN ('waiting', 'delivered') AND ` + sameMerchant + `))`)
 	}
-}
-
-// examined is the most rows that one statement of a list reads.
-const examined = 100
-
-// A walk goes through rows of a table in the order of an index, whatever the statistics say (see planned).
-type walk struct {
-	table       string
-	of, by      string // the columns of the index, by unique; of is "" if by is the only one
-	is          string // the value of of
-	oldestFirst bool
-	rows        conditions        // what else the index needs
-	meant       func(*conditions) // which of the rows are meant
-	examined    int               // 0 means examined
-}
-
-// start is from where the first part of a walk goes on.
-func start(oldestFirst bool) int64 {
-	if oldestFirst {
-		return -1
-	}
-	return math.MaxInt64
-}
-
-// A part of a walk is those of the next examined rows that are meant.
-type part[T any] struct {
-	found []T
-	next  int64 // from where the next part goes on, if it is not limited; 0 after the last
-}
-
-// partOf reads the next part of a walk, at most limit of its rows.
-func partOf[T any](q tx, w walk, columns string, from int64, limit int) (p part[T]) {
-	order, follow := " DESC", " < %s"
-	if w.oldestFirst {
-		order, follow = " ASC", " > %s"
-	}
-	c, most := w.rows, cmp.Or(w.examined, examined)
-	c.add(w.by+follow, from)
-	by := w.by + order
-	if w.of != "" {
-		c.add(w.of+" IN (%[1]s, %[1]s)", w.is)
-		by = w.of + order + ", " + by
-	}
-	rows := fmt.Sprintf(" FROM %s WHERE %s ORDER BY %s LIMIT ", w.table, c, by)
-	p.next, _ = find[int64](q, fmt.Sprintf("SELECT %s%s1 OFFSET %d", w.by, rows, most-1), c.args...)
-	c.all = nil
-	w.meant(&c)
-	p.found = list[T](q, fmt.Sprintf("SELECT %s FROM (SELECT *%s%d) AS %s WHERE %s ORDER BY %s LIMIT %d",
-		columns, rows, most, w.table, c, by, limit), c.args...)
-	return p
 }
 
 // walk goes through the callbacks that a filter may mean.
@@ -372,39 +298,6 @@ func (f Filter) words() string {
 	return cmp.Or(strings.Join(words, ", "), "all")
 }
 
-// beyond is the end of the range of IDs that begin with prefix: g follows f, the last hex digit.
-func beyond(prefix partner.ID) partner.ID { return prefix + "g" }
-
-func checkPrefix(prefix partner.ID) error {
-	if !prefix.IsPrefix() {
-		// The text may be a key, and is not repeated.
-		return fmt.Errorf("%w: a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key",
-			ErrFilter)
-	}
-	return nil
-}
-
-// fitting is a query for the first and the last partner of the rows in a table that an abbreviated ID, $1, fits. It
-// reads two entries of an index, not all rows between.
-func fitting(table string) string {
-	const end = `SELECT partner FROM (
-		SELECT partner FROM %s WHERE partner >= $1 AND partner < $2 ORDER BY partner %s LIMIT 1) AS %[2]s_one`
-	return fmt.Sprintf(end, table, "ASC") + " UNION " + fmt.Sprintf(end, table, "DESC")
-}
-
-// onePartner returns the partner that an abbreviated ID fits, by queries for partners, and "" if there is none or
-// prefix is "". If it fits two, the call fails with ErrAmbiguous.
-func onePartner(q tx, prefix partner.ID, queries ...string) (one partner.ID) {
-	if prefix == "" {
-		return ""
-	}
-	all := list[partner.ID](q, strings.Join(queries, " UNION "), prefix, beyond(prefix))
-	if len(all) > 1 {
-		q.fail(ErrAmbiguous)
-	}
-	return append(all, "")[0]
-}
-
 // clockSlack is more than the clocks of gateways that share a store differ.
 const clockSlack = time.Hour
 
@@ -421,18 +314,18 @@ const (
 
 // Page returns callbacks without their bodies, the last accepted first. It reads a bounded number of rows. So a page
 // can have fewer callbacks than Limit, or none, although there are more: then Next is not 0.
-func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
+func (s callbacks) Page(ctx context.Context, f Filter) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
 	}
 	f.Limit = cmp.Or(f.Limit, pageOf)
-	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
+	return read(ctx, s.db, "listing callbacks", func(q tx) (p Page) {
 		w, from := f.walk(q, false), cmp.Or(f.After, start(false))
 		for n := 0; n < cmp.Or(f.parts, partsOfPage) && from != 0 && len(p.Callbacks) < f.Limit; n++ {
 			part := partOf[Callback](q, w, columns, from, f.Limit-len(p.Callbacks))
 			from = part.next
 			for _, row := range part.found {
-				c, err := s.keys.callback(row)
+				c, err := s.keyring.callback(row)
 				if err != nil { // it is listed without its address, so that it can be found
 					c, c.URL = row, ""
 				}

@@ -31,7 +31,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 					return
 				}
 				c := callback(string(rune('a'+i)), "b")
-				if fresh, _, err := s.Accept(t.Context(), c, 0); !fresh || err != nil {
+				if fresh, err := isFresh(s.Accept(t.Context(), c, 0)); !fresh || err != nil {
 					t.Error(fresh, err)
 				}
 				if err := s.Close(); err != nil {

@@ -78,9 +78,9 @@ func (m *model) accept(t *rapid.T) {
 		}
 	}
 	want := repeats == nil
-	fresh, ended, err := m.s.Accept(m.ctx, c, window)
+	got, err := m.s.Accept(m.ctx, c, window)
 	m.check(err)
-	equal(t, fresh, want, "fresh")
+	equal(t, got.Fresh, want, "fresh")
 	if !want {
 		repeats.Repeats, repeats.Repeated = repeats.Repeats+1, c.Received
 	}
@@ -88,9 +88,9 @@ func (m *model) accept(t *rapid.T) {
 		c.Once = false // it is not stored
 		c.State = store.Waiting
 		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
-		equal(t, idsOf(ended), m.supersede(c.Order, c.Received, true), "superseded")
+		equal(t, idsOf(got.Ended), m.supersede(c.Order, c.Received, true), "superseded")
 	} else {
-		equal(t, ended, nil, "superseded by a repetition")
+		equal(t, got.Ended, nil, "superseded by a repetition")
 	}
 }
 

@@ -36,17 +36,17 @@ func ofPartner(key string) string {
 }
 
 // PartnerKeys returns the partner of each further key, as Rollout last read them. The caller must not change the map.
-func (s *Store) PartnerKeys() map[partner.ID]partner.ID { return *s.partnerKeys.Load() }
+func (s *partners) PartnerKeys() map[partner.ID]partner.ID { return *s.keys.Load() }
 
 // Identity returns the partner that a key belongs to: a further key has the ID of its partner, every other key its own
 // hash.
-func (s *Store) Identity(key partner.ID) partner.ID { return cmp.Or(s.PartnerKeys()[key], key) }
+func (s *partners) Identity(key partner.ID) partner.ID { return cmp.Or(s.PartnerKeys()[key], key) }
 
-// readPartnerKeys reads the further keys of all partners.
-func (s *Store) readPartnerKeys(q tx) {
+// readKeys reads the further keys of all partners.
+func (s *partners) readKeys(q tx) {
 	all := pairs[partner.ID, partner.ID](q, "SELECT key_hash, partner FROM billbridge_partner_keys")
 	if q.err == nil {
-		s.partnerKeys.Store(&all)
+		s.keys.Store(&all)
 	}
 }
 
@@ -55,7 +55,7 @@ const keyBills = 5000
 
 // CheckKey returns the number of bills that a key would bring to a partner, or a [*KeyConflict].
 func (s *Store) CheckKey(ctx context.Context, k PartnerKey) (bills int, err error) {
-	return read(ctx, s, "checking a key", func(q tx) int { return checkKey(q, k) })
+	return read(ctx, s.db, "checking a key", func(q tx) int { return checkKey(q, k) })
 }
 
 func checkKey(q tx, k PartnerKey) int {
@@ -118,7 +118,7 @@ func (s *Store) AddKey(
 		return 0, err
 	}
 	c := Change{Action: KeyAdded, By: by, At: at, Partner: k.Partner, Subject: k.Key.Short()}
-	return write(ctx, s, "adding a key", func(q tx) (bills int) {
+	return write(ctx, s.db, "adding a key", func(q tx) (bills int) {
 		s.betweenClaims(q) // who locks rows first and changes them then has the lock of claims: else both would wait
 		changed(q, c, func(q tx, c *Change) {
 			s.lock(q, exclusive, counts)
@@ -161,8 +161,8 @@ func (s *Store) AddKey(
 // orderOfPartner is the order of a callback of a key, $2, when that is one of a partner, $1.
 const orderOfPartner = "CASE WHEN substr(ordering, 1, 65) = $2 || ' ' THEN $1 || substr(ordering, 65) ELSE ordering END"
 
-// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of both
-// were merged before. The audit log is not changed.
+// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's; bills of
+// both were merged before. The audit log is not changed.
 var mergeKey = []string{
 	"UPDATE billbridge_bills SET partner = $1, version = version + 1 WHERE partner = $2",
 	`UPDATE billbridge_addresses SET partner = $1, unproven = CASE WHEN unproven IS NULL THEN NULL ELSE $1 END

@@ -46,78 +46,18 @@ func lostCancel(t testing.TB, s *store.Store, id partner.ID, bill string, next t
 	must(t, proxytest.On(s).NoAnswer(t.Context(), id, bill, call, ledger.Reading{Finding: "not read"}, next))
 }
 
-func addKey(t testing.TB, s *store.Store) (bills int) {
+// moved are the tables with rows that are still under the second key, and those without rows of its partner.
+func moved(t *testing.T, url string) (under, lacking []string) {
 	t.Helper()
-	bills, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
-	must(t, err)
-	return bills
-}
-
-// All rows of a key become those of its partner: nothing is under the key any more, in no table.
-func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		ctx := t.Context()
-		s := open(t, url)
-		for _, id := range []partner.ID{firstKey, secondKey} {
-			name := id.Short()
-			ownBill(t, s, id, "bill of "+name, "old", ledger.Succeeded)
-			must(t, s.Seen(ctx, id, noon))
-			must(t, s.Prove(ctx, id))
-			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
-			lostCancel(t, s, id, "lost by "+name, noon)
-			must(t, proxytest.On(s).AtBoth(ctx, id, "doubled of "+name, ledger.Call{Operation: "bill.read", At: noon}))
-			works(t)(s.Bind(ctx, keyAddress(id, name)))
-			c := callback("callback of "+name, "b")
-			c.Partner, c.Order = id, string(id)+" b"
-			accept(t, s, c)
-			works(t)(s.AddCounts(ctx, "v1", []store.Counts{{Partner: id, Operation: "bill.read", Data: []byte(name)}}, noon, joined))
-			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, By: "kim", At: noon}))
-			must(t, s.Change(ctx, store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
+	for _, table := range tablesOfPartners(t, url) {
+		if rowsOf(t, raw(t, url), table, secondKey) > 0 {
+			under = append(under, table)
 		}
-		must(t, s.CreateWave(ctx, store.Wave{Name: "autumn", Plan: "{}", By: "kim", Since: noon, Created: noon},
-			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
-		// That there was no such bill is known of both: what is later counts.
-		for i, id := range []partner.ID{firstKey, secondKey} {
-			works(t)(proxytest.On(s).Deny(ctx, id, "denied", noon.Add(time.Duration(i)*time.Minute), noon, ""))
-			works(t)(proxytest.On(s).Deny(ctx, id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon, ""))
+		if rowsOf(t, raw(t, url), table, firstKey) == 0 {
+			lacking = append(lacking, table)
 		}
-		bills, err := s.CheckKey(ctx, twoKeys)
-		must(t, err)
-		if added := addKey(t, s); bills != 3 || added != 3 {
-			t.Errorf("%d bills before, %d when added, want 3", bills, added)
-		}
-		db := raw(t, url)
-		moved := tablesOfPartners(t, url)
-		for _, table := range moved {
-			under, all := rowsOf(t, db, table, secondKey), rowsOf(t, db, table, firstKey)
-			if table != "billbridge_audit" && under != 0 || all == 0 {
-				t.Errorf("%s has %d rows under the key and %d of the partner: move them in AddKey", table, under, all)
-			}
-		}
-		for _, id := range []partner.ID{firstKey, secondKey} {
-			o, err := proxytest.On(s).Owner(ctx, firstKey, "bill of "+id.Short())
-			if err != nil || o.Upstream != "old" || o.State != ledger.Owned {
-				t.Errorf("%+v, %v", o, err)
-			}
-		}
-		var ordering, denied string
-		must(t, db.QueryRow("SELECT max(ordering) FROM billbridge_callbacks WHERE id = 'callback of "+secondKey.Short()+"'").Scan(&ordering))
-		equal(t, ordering, string(firstKey)+" b", "the order of a callback")
-		must(t, db.QueryRow("SELECT denied FROM billbridge_bills WHERE bill = 'denied'").Scan(&denied))
-		equal(t, denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()), "when the bill was denied")
-		counts, err := s.CountsIn(ctx, "", store.AllPartners)
-		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
-			t.Errorf("%v, %v", counts, err)
-		}
-		r := rolloutOf(t, s)
-		if len(r.Stages) != 1 || r.Stages[0].Stage != "stage of "+firstKey.Short() || s.Identity(secondKey) != firstKey {
-			t.Errorf("%+v, %s", r.Stages, s.Identity(secondKey))
-		}
-		gives(t, firstKey, "the digits of the key name")(s.Partner(ctx, secondKey[:12]))
-		last := audit(t, s, 1)[0]
-		last.At = time.Time{}
-		equal(t, last, store.Change{Action: store.KeyAdded, By: "anna", Partner: firstKey, Subject: secondKey.Short(), From: "stage of " + secondKey.Short()}, "audit")
-	})
+	}
+	return under, lacking
 }
 
 // rowsOf is the number of rows of a table that a partner has.
@@ -149,62 +89,6 @@ func tablesOfPartners(t *testing.T, url string) (tables []string) {
 		t.Fatal(tables)
 	}
 	return tables
-}
-
-// A gateway that has not read yet that a key is a further one records no bill under it. What else it records is the partner's.
-func TestFurtherKeyHasNoRows(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		both := replicasOn(t, url, 2)
-		s, late := both[0], both[1]
-		ownBill(t, s, firstKey, "b1", "old", ledger.Succeeded)
-		addKey(t, s)
-		if both[0] != both[1] && late.Identity(secondKey) != secondKey {
-			t.Fatal("the second gateway knows the key")
-		}
-		ctx := t.Context()
-		_, owned := proxytest.On(late).Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour), "")
-		_, found := proxytest.On(late).Found(ctx, secondKey, "b1", "new", noon, "")
-		_, denied := proxytest.On(late).Deny(ctx, secondKey, "b2", noon, noon, "")
-		for _, err := range []error{owned, found, denied, late.Change(ctx, store.Change{Action: store.Assigned, Partner: secondKey, Subject: "b1", To: "new", By: "kim", At: noon})} {
-			fails(t, store.ErrFurtherKey)(err)
-		}
-		ownBill(t, late, firstKey, "b3", "old", ledger.Succeeded) // others are not held up
-		must(t, late.Seen(ctx, secondKey, noon))
-		must(t, late.Prove(ctx, secondKey))
-		lostCancel(t, late, secondKey, "b1", noon)
-		must(t, proxytest.On(late).AtBoth(ctx, secondKey, "b1", ledger.Call{Operation: "bill.read", At: noon}))
-		works(t)(late.Bind(ctx, keyAddress(secondKey, "a1")))
-		works(t)(late.AddCounts(ctx, "v1", []store.Counts{{Partner: secondKey, Operation: "bill.read", Data: []byte("x")}}, noon, joined))
-		for _, table := range tablesOfPartners(t, url) {
-			equal(t, rowsOf(t, raw(t, url), table, secondKey), 0, table)
-		}
-		_ = rolloutOf(t, late)
-		equal(t, late.Identity(secondKey), firstKey, "the identity at the second gateway")
-		equal(t, open2(t, url, s).Identity(secondKey), firstKey, "after a restart")
-	})
-}
-
-// A key is added while a create of a bill that has an owner is under way: its end is recorded at the partner, and a bill that had ended
-// may have been created again.
-func TestKeyIsAddedWhileABillIsCreatedAgain(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		ownBill(t, s, secondKey, "b1", "old", ledger.Succeeded)
-		_, _, err := s.Apply(t.Context(), ledger.Bill{Partner: secondKey, ID: "b1"}, ledger.Event{
-			Call: ledger.Call{At: noon.Add(time.Minute), Upstream: "old"},
-			What: ledger.Looked{Read: ledger.Reading{Finding: "destroyed", State: "D"}, Final: true},
-		})
-		must(t, err)
-		c, err := proxytest.On(s).Own(t.Context(), secondKey, "b1", "old", noon.Add(2*time.Minute), noon.Add(time.Hour), "")
-		must(t, err)
-		addKey(t, s)
-		works(t)(proxytest.On(s).Complete(t.Context(), c, ledger.Succeeded, noon.Add(3*time.Minute)))
-		o, err := proxytest.On(s).Owner(t.Context(), firstKey, "b1")
-		must(t, err)
-		if o.State != ledger.Owned || o.Open != 0 || !o.Ended.IsZero() {
-			t.Errorf("%+v", o)
-		}
-	})
 }
 
 // While creates are recorded under a key by another gateway, the key becomes one of its partner: no row is left under the key.
@@ -296,32 +180,6 @@ func addedAfter(t *testing.T, statement string, arguments ...any) *store.Store {
 	return s
 }
 
-// A key with many bills is refused: creates of all partners would wait.
-func TestKeyWithManyBillsIsRefused(t *testing.T) {
-	eachURL(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		_, err := raw(t, url).Exec(fmt.Sprintf(`
-			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
-			INSERT INTO billbridge_bills (partner, bill, version, upstream, state, also_at, ends, estimated, data)
-			SELECT '%s', i, 1, 'old', 'owned', '', 1, 0, '{}' FROM n`, store.KeyBills, secondKey))
-		must(t, err)
-		conflict := (*store.KeyConflict)(nil)
-		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "more than 5000 bills are stored under the key") {
-			t.Error(err)
-		}
-		works(t)(s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined))
-	})
-}
-
-// open2 opens a store again; with SQLite the first one is the only one.
-func open2(t *testing.T, url string, s *store.Store) *store.Store {
-	t.Helper()
-	if strings.HasPrefix(url, "sqlite") {
-		must(t, s.Close())
-	}
-	return open(t, url)
-}
-
 // What other gateways write meanwhile does not deadlock with a key that is added: each row is written before or after.
 func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 	t.Parallel()
@@ -336,7 +194,8 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
-			return s.Rebind(t.Context(), keyAddress(id, fmt.Sprint("other ", n)), store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
+			_, err := s.Bind(t.Context(), keyAddress(id, fmt.Sprint("other ", n)), store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
+			return err
 		},
 		"Bind and Own": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			var calling sync.WaitGroup

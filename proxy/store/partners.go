@@ -7,16 +7,28 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/partner"
 )
 
+// The partners are those of a store.
+type partners struct {
+	*db
+	// those whose key is known to be valid, each with the Generation of that time: partner.ID
+	proven sync.Map
+	// the partner of each further key, as last read
+	keys atomic.Pointer[map[partner.ID]partner.ID]
+}
+
 // Seen records when a partner was first seen. For a partner that has been recorded before it only reads.
 //
 // The row is never removed. The caller must be sure that the partner exists, so that nobody can fill the store with
 // made-up ones.
-func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) error {
+func (s *partners) Seen(ctx context.Context, partner partner.ID, at time.Time) error {
 	if err := needs(partner, at); err != nil {
 		return err
 	}
@@ -29,8 +41,8 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 }
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
-func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
-	return readOne[time.Time](ctx, s, "reading when a partner was first seen",
+func (s *partners) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
+	return readOne[time.Time](ctx, s.db, "reading when a partner was first seen",
 		"SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
 }
 
@@ -65,18 +77,13 @@ func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 
 // PartnersIn returns the first partners of a range that were seen, have a stage or are in the ledger, sorted, at most
 // limit. It reads one entry of an index for each.
-func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
-	return readAll[partner.ID](ctx, s, "reading partners", `
-		SELECT partner FROM (
-			SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> ''
-			ORDER BY partner LIMIT $3
-		) AS seen
-		UNION SELECT partner FROM (
-			SELECT partner FROM billbridge_stages WHERE partner >= $1 AND partner < $2 AND partner <> ''
-			ORDER BY partner LIMIT $3
-		) AS staged
-		UNION SELECT partner FROM (`+partnersOf("billbridge_bills", "$1", "$2")+` LIMIT $3) AS known
-		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
+func (s *partners) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
+	var of []string
+	for _, table := range []string{"seen", "stages", "bills"} {
+		of = append(of, "SELECT partner FROM ("+partnersOf("billbridge_"+table, "$1", "$2")+" LIMIT $3) AS "+table)
+	}
+	return readAll[partner.ID](ctx, s.db, "reading partners",
+		strings.Join(of, " UNION ")+" ORDER BY partner LIMIT $3", in.From, in.Before, limit)
 }
 
 // partnersOf is a query for the partners of the rows of a table, in their order.
@@ -92,8 +99,8 @@ func partnersOf(table, from, before string) string {
 }
 
 // SeenPartners returns the partners of a range that were seen, sorted by partner.
-func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, error) {
-	return readAll[SeenPartner](ctx, s, "reading which partners were seen",
+func (s *partners) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, error) {
+	return readAll[SeenPartner](ctx, s.db, "reading which partners were seen",
 		"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
 		in.From, in.Before)
 }
@@ -101,11 +108,11 @@ func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, erro
 // Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen,
 // have a stage or are in the ledger. The digits of a further key name its partner.
 // It returns ErrNotFound if there is none, and ErrAmbiguous if there are two.
-func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, error) {
+func (s *partners) Partner(ctx context.Context, prefix partner.ID) (partner.ID, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return read(ctx, s, "looking up a partner", func(q tx) partner.ID {
+	return read(ctx, s.db, "looking up a partner", func(q tx) partner.ID {
 		full := onePartner(q, prefix, fitting("billbridge_seen"), fitting("billbridge_stages"),
 			fitting("billbridge_bills"),
 			"SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2")
@@ -121,7 +128,7 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 const UnprovenRows = 1000
 
 // Prove records that a call of a partner succeeded, so that its key is valid. The row is never removed.
-func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
+func (s *partners) Prove(ctx context.Context, partner partner.ID) error {
 	if !partner.IsFull() {
 		return fmt.Errorf("store: a valid key is recorded by its full hash, not %q", partner)
 	}
@@ -138,7 +145,7 @@ func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
 }
 
 // KnownProven reports whether this process knows that Prove was called for a partner. It reads no database.
-func (s *Store) KnownProven(partner partner.ID) bool {
+func (s *partners) KnownProven(partner partner.ID) bool {
 	generation, known := s.proven.Load(partner)
 	return known && generation == s.Generation() // another server can lack the row
 }
@@ -146,12 +153,12 @@ func (s *Store) KnownProven(partner partner.ID) bool {
 // MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold
 // UnprovenRows of them: otherwise anybody could fill the store. It reads at most so many entries of an index in each
 // table, and nothing for a partner that this process knows.
-func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
+func (s *partners) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 	if s.KnownProven(partner) {
 		return true, nil
 	}
 	generation := s.Generation()
-	return read(ctx, s, "counting the rows of a key", func(q tx) bool {
+	return read(ctx, s.db, "counting the rows of a key", func(q tx) bool {
 		held := value[struct {
 			Proven bool
 			Rows   int
@@ -193,20 +200,18 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 			count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND ends > $4 THEN 1 END),
 			count(CASE state WHEN 'released' THEN 1 END)
 		FROM (
-			SELECT partner, upstream, state, ends, ended FROM %[1]s WHERE upstream <> ''
-			UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM %[1]s
+			SELECT partner, upstream, state, ends, ended FROM %s WHERE upstream <> ''
+			UNION ALL SELECT partner, also_at, 'owned', ends, NULL FROM %s
 			WHERE also_at NOT IN ('', upstream) AND state IN ('pending', 'owned')
 		) AS bills
 		GROUP BY partner, upstream ORDER BY partner, upstream`
 	sums := map[Bills]Bills{}
-	err := inParts(ctx, s, "counting bills", in, counted, func(some []Bills) error {
-		for _, b := range some { // a partner can be in several parts
-			key := Bills{Partner: b.Partner, Upstream: b.Upstream}
-			sum := sums[key]
-			sums[key] = Bills{
-				b.Partner, b.Upstream, sum.Pending + b.Pending, sum.Owned + b.Owned, sum.Over + b.Over,
-				sum.Ended + b.Ended, sum.Released + b.Released,
-			}
+	err := inParts(ctx, s.db, "counting bills", in, counted, func(b Bills) error { // a partner can be in several parts
+		key := Bills{Partner: b.Partner, Upstream: b.Upstream}
+		sum := sums[key]
+		sums[key] = Bills{
+			b.Partner, b.Upstream, sum.Pending + b.Pending, sum.Owned + b.Owned, sum.Over + b.Over,
+			sum.Ended + b.Ended, sum.Released + b.Released,
 		}
 		return nil
 	}, now)

@@ -56,7 +56,7 @@ func (e *postgresEngine) recordBatch(jobs []job) {
 	if pgError(err).SeverityUnlocalized == "ERROR" { // after any other error the entries may be in the ledger
 		err = nil
 		for _, j := range jobs {
-			j.entry.recorded, j.entry.applied = false, false
+			j.entry.changed = [3]bool{}
 		}
 	}
 	for _, j := range jobs {
@@ -93,17 +93,14 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 		}
 	}
 	for _, j := range jobs {
-		queue := func(s statement, applied *bool) {
+		for i, s := range j.entry.statements {
 			if s.text != "" {
 				batch.Queue(s.text, s.args...).Exec(func(tag pgconn.CommandTag) error {
-					*applied = tag.RowsAffected() == 1
+					j.entry.changed[i] = tag.RowsAffected() == 1
 					return nil
 				})
 			}
 		}
-		queue(j.entry.first, &j.entry.recorded)
-		queue(j.entry.statement, &j.entry.applied)
-		queue(j.entry.then, new(bool))
 	}
 	conn, err := e.batches.Conn(ctx)
 	if err != nil {

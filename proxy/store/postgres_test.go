@@ -105,7 +105,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 				}
 			}
 			var data []string
-			for _, c := range countsOf(t, first, "1", "") {
+			for _, c := range countsOf(t, first, "1") {
 				data = append(data, string(c.Data))
 			}
 			equal(t, data, test.want, "the counts")

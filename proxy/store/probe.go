@@ -137,10 +137,10 @@ var migrationFiles embed.FS
 
 // A dialect is what the statements of the engines differ in.
 type dialect struct {
+	postgres  bool
 	folder    string // of the migrations
 	versioned string // the query whether the table of versions exists
 	claim     string // the query for callbacks that can be claimed
-	passOver  string // makes a query skip rows that another transaction has locked
 	each      string // the format of a comparison with each of the texts of an argument
 	seqs      string // the same for numbers
 	among     string // the format of a condition: one of some rows, %[2]s, for which %[3]s; with key %[1]s, of table %[4]s
@@ -149,13 +149,13 @@ type dialect struct {
 
 var (
 	forSQLite = dialect{
-		"sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'", claimSQLite, "",
+		false, "sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'", claimSQLite,
 		"IN (SELECT value FROM json_each(%s))", "IN (SELECT value FROM json_each(%s))",
 		"(%[1]s) IN (SELECT %[1]s FROM (SELECT * %[2]s) AS part WHERE %[3]s)",
 		"value->>'Partner', key, 1, value->>'From', value->>'FromPercent', '' FROM json_each($2)",
 	}
 	forPostgres = dialect{
-		"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL", claimPostgres, "FOR UPDATE SKIP LOCKED",
+		true, "postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL", claimPostgres,
 		// An array is looked up in an index whatever the statistics say; a query may be joined to all rows.
 		"= ANY (ARRAY(SELECT jsonb_array_elements_text(%s)))",
 		"= ANY (ARRAY(SELECT CAST(jsonb_array_elements_text(%s) AS BIGINT)))",

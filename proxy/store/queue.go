@@ -10,6 +10,9 @@ import (
 	"billbridge/proxy/partner"
 )
 
+// The callbacks are those of a store.
+type callbacks struct{ *db }
+
 // A Claimed is a callback that its holder alone may attempt to deliver, until the claim ends.
 type Claimed struct {
 	Callback
@@ -97,14 +100,14 @@ func markAll(q tx, now time.Time, condition string, arg any) {
 //
 // A callback that was changed without the key of the store is not delivered. Then there is an error beside those that
 // were claimed.
-func (s *Store) Claim(
+func (s callbacks) Claim(
 	ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int,
 ) ([]Claimed, error) {
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
 	}
 	expires := now.Add(lease)
-	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
+	return write(ctx, s.db, "claiming callbacks", func(q tx) (claimed []Claimed) {
 		s.lock(q, shared, claims) // with other claims; see betweenClaims
 		token := rand.Text()
 		var unreadable error
@@ -124,7 +127,7 @@ func (s *Store) Claim(
 			if q.err != nil {
 				return nil
 			}
-			c, err := s.keys.callback(row)
+			c, err := s.keyring.callback(row)
 			if err != nil {
 				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
@@ -149,7 +152,7 @@ const attemptsKept = 100
 // Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the
 // callback was claimed again, it records nothing and returns an error. If it expired and was not claimed again, it is
 // still good. It returns the callbacks of the bill that end for a newer one, which c can be.
-func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supersession, err error) {
+func (s callbacks) Finish(ctx context.Context, c Claimed, r Result) (ended []Supersession, err error) {
 	ctx = patient(ctx)
 	done, next := r.At, r.At
 	switch r.State {
@@ -164,7 +167,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 	if r.At.IsZero() || next.IsZero() {
 		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
 	}
-	return write(ctx, s, "recording an attempt", func(q tx) (ended []Supersession) {
+	return write(ctx, s.db, "recording an attempt", func(q tx) (ended []Supersession) {
 		s.lock(q, exclusive, "order", c.Order) // before the row: Accept has this lock when it changes the row
 		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
@@ -204,17 +207,17 @@ type Attempt struct {
 }
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
-func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	return readAll[Attempt](ctx, s, "reading attempts", `
+func (s callbacks) Attempts(ctx context.Context, id string) ([]Attempt, error) {
+	return readAll[Attempt](ctx, s.db, "reading attempts", `
 		SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
 		WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 }
 
 // NextDue returns the next time after now at which the first callback of an order becomes due or its claim expires; ok
-// is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
-// until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
-func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = readOne[time.Time](ctx, s, "reading when a callback is due", hosts+`
+// is false if there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims
+// and sleeps until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
+func (s callbacks) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
+	at, err = readOne[time.Time](ctx, s.db, "reading when a callback is due", hosts+`
 		SELECT min((SELECT c.due FROM billbridge_callbacks c
 			WHERE c.first = 1 AND c.host = hosts.host AND c.due > $1 ORDER BY c.due LIMIT 1)) FROM hosts`, now)
 	return at, err == nil && !at.IsZero(), err
@@ -222,12 +225,12 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bo
 
 // Hasten makes waiting callbacks due at now whose next attempt is later than any can be, by the longest time between
 // two attempts, and returns their number: the clock of a gateway was ahead when it set that time.
-func (s *Store) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
-	all, err := readAll[string](ctx, s, "finding hosts of callbacks",
+func (s callbacks) Hasten(ctx context.Context, now time.Time, longest time.Duration) (n int, err error) {
+	all, err := readAll[string](ctx, s.db, "finding hosts of callbacks",
 		hosts+" SELECT host FROM hosts WHERE host IS NOT NULL")
 	for _, host := range all {
 		hastened, failed := s.sweep(ctx, sweep{
-			table: "callbacks", key: "seq", rows: "first = 1 AND host = $2", of: []any{host}, by: "due",
+			table: "callbacks", rows: "first = 1 AND host = $2", of: []any{host}, by: "due",
 			from: now.Add(longest + clockSlack + time.Millisecond), before: endOfTime, pause: pause,
 			change: "UPDATE billbridge_callbacks SET next = $4, due = $4", args: []any{now},
 		})
@@ -246,8 +249,8 @@ type Backlog struct {
 
 // Stats returns the backlog of each upstream that has one. Each number is exact up to countAtMost; Missing is that of
 // the bills found last.
-func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
-	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
+func (s callbacks) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
+	return read(ctx, s.db, "counting callbacks", func(q tx) map[string]Backlog {
 		const in = ` FROM billbridge_callbacks WHERE upstream IN ($1, $1) AND state = '%s'
 			ORDER BY upstream, seq LIMIT %d`
 		counted := func(state State) string {
@@ -319,8 +322,8 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 
 // Newer returns the state of a newer callback of the same bill that was delivered, or else of one that waits; "" if
 // there is none.
-func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
-	return readOne[State](ctx, s, "reading callbacks", `
+func (s callbacks) Newer(ctx context.Context, c Callback) (State, error) {
+	return readOne[State](ctx, s.db, "reading callbacks", `
 		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq + 0 > $2 AND seq <> 0
 			AND bill <> '' AND state IN ('waiting', 'delivered') AND `+ofMerchant("merchant", "$3"),
 		c.Order, c.Cursor, c.Merchant)

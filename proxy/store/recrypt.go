@@ -15,8 +15,8 @@ const (
 // ChangeKey encrypts what is in the store at a URL with another key, in one transaction, and returns the number of
 // rows. A key that is nil is none. No gateway may run: it would write rows with the key that it has.
 //
-// If rows were changed without the key, nothing is changed: without a key they would be believed. The error names some of
-// them.
+// If rows were changed without the key, nothing is changed: without a key they would be believed. The error names some
+// of them.
 func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err error) {
 	next, err := newKeyring(to)
 	if err != nil {
@@ -30,10 +30,10 @@ func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err err
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.keys.id == next.id {
+	if s.keyring.id == next.id {
 		return 0, (&keyError{is: next.id}).toChange(next.id)
 	}
-	return write(ctx, s, "changing the key", func(q tx) (done int) {
+	return write(ctx, s.db, "changing the key", func(q tx) (done int) {
 		now := time.Now()
 		if s.postgres {
 			advisoryLock(q, exclusive, failOverLock) // a gateway that starts now waits, and sees the new key
@@ -49,7 +49,7 @@ func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err err
 			{"billbridge_addresses", "id", "''", "NULL, true", urlOfAddress},
 			{"billbridge_callbacks", "seq", "0", "body, erased IS NOT NULL", urlOfCallback},
 		} {
-			n, some := t.recrypt(q, s.keys, next)
+			n, some := t.recrypt(q, s.keyring, next)
 			done += n
 			refused = append(refused, some...)
 		}

@@ -76,7 +76,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 					must(t, err)
 					must(t, os.WriteFile(path, text, 0o600))
 				}
-				fresh, _, accepted := s.Accept(ctx, callback("c1", "b"), time.Minute)
+				fresh, accepted := isFresh(s.Accept(ctx, callback("c1", "b"), time.Minute))
 				_, found := s.Address(ctx, "a1")
 				_, taken := s.Bind(ctx, address("a2", "b"))
 				for what, err := range map[string]error{
@@ -88,7 +88,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 					t.Error("it was acknowledged")
 				}
 				must(t, os.Rename(path+".away", path))
-				if fresh, _, err := s.Accept(ctx, callback("c1", "b"), time.Minute); err != nil || !fresh {
+				if fresh, err := isFresh(s.Accept(ctx, callback("c1", "b"), time.Minute)); err != nil || !fresh {
 					t.Errorf("what was refused is in the file: %v, %v", fresh, err)
 				}
 				bind(t, s, address("a3", "b"))
@@ -110,12 +110,12 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 				must(t, os.Remove(strings.TrimPrefix(url, "sqlite:")+suffix))
 			}
 			for i := range 3 {
-				fresh, _, err := s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)
+				fresh, err := isFresh(s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute))
 				if !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept = %v, %v", fresh, err)
 				}
 				// It repeats a callback that was lost with the file.
-				if fresh, _, err = s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
+				if fresh, err = isFresh(s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)); !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept again = %v, %v", fresh, err)
 				}
 			}
@@ -135,7 +135,7 @@ func TestFullDisk(t *testing.T) {
 		c := callback(fmt.Sprint("c", i), "b")
 		c.Body = make([]byte, 3000)
 		var fresh bool
-		if fresh, _, full = s.Accept(t.Context(), c, time.Minute); fresh {
+		if fresh, full = isFresh(s.Accept(t.Context(), c, time.Minute)); fresh {
 			kept = append([]string{c.ID}, kept...)
 		}
 	}
@@ -200,7 +200,7 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	var senders sync.WaitGroup
 	for i := range 20 {
 		senders.Go(func() {
-			if fresh, _, err := s.Accept(ctx, callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
+			if fresh, err := isFresh(s.Accept(ctx, callback(fmt.Sprint("c", i), "b"), time.Minute)); err == nil || fresh {
 				t.Errorf("a callback was accepted: %v", fresh)
 			}
 		})
@@ -247,7 +247,7 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 			hasty, cancel := context.WithCancel(patient)
 			stayed := make(chan error, 2)
 			send := func(ctx context.Context, id string, answer chan error) {
-				_, _, err := s.Accept(ctx, callback(id, id), time.Minute)
+				_, err := s.Accept(ctx, callback(id, id), time.Minute)
 				answer <- err
 			}
 			go send(patient, "c1", stayed)

@@ -137,7 +137,10 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 			s.lock(q, exclusive, counts)
 			q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", c.Partner)
 		case Assigned:
-			s.assign(q, c)
+			q.fail(ownable(c.Partner, c.Subject, c.At, c.To))
+			known := storedBill(q, c.Partner, c.Subject)
+			c.From = known.Upstream
+			s.apply(q, known, []ledger.Event{{Call: ledger.Call{At: c.At, Upstream: c.To}, What: ledger.Assigned{}}})
 		default:
 		}
 	})
@@ -212,7 +215,7 @@ func oneRow(q tx, otherwise error, statement string, args ...any) {
 }
 
 // change makes a change and records it in the audit log.
-func (s *Store) change(ctx context.Context, c Change, do func(tx, *Change)) error {
+func (s *db) change(ctx context.Context, c Change, do func(tx, *Change)) error {
 	if err := checkDecision(c.By, c.At); err != nil {
 		return err
 	}
@@ -262,7 +265,7 @@ func nextRevision(q tx, at time.Time) (revision int64) {
 // Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the
 // revision is not the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
-	return readOne[int64](ctx, s, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
+	return readOne[int64](ctx, s.db, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
 }
 
 // A knownStages are the stages as last read.
@@ -275,7 +278,7 @@ type knownStages struct {
 // revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	generation := s.Generation() // before: what is read is of this one, or of a later one
-	return read(ctx, s, "reading the rollout", func(q tx) Rollout {
+	return read(ctx, s.db, "reading the rollout", func(q tx) Rollout {
 		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.restored_by, r.restored, r.started, r.begun_by,
 			r.begun, r.config_default`
 		r := value[Rollout](q, state+" FROM billbridge_rollout r")
@@ -300,7 +303,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 				r.Stages = append(r.Stages, row.Stage)
 			}
 		}
-		s.readPartnerKeys(q)
+		s.readKeys(q)
 		if q.err == nil {
 			s.stages.Store(&knownStages{r.Revision, generation, r.Stages})
 		}
@@ -335,7 +338,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) (all []Change, err err
 		w.rows.given("revision >= %s", f.Since) // no revision is lower than its time
 		of := 0
 		for from := cmp.Or(f.After, start(f.OldestFirst)); from != 0 && of < f.Limit; {
-			p, err := read(ctx, s, "reading the audit log", func(q tx) part[Change] {
+			p, err := read(ctx, s.db, "reading the audit log", func(q tx) part[Change] {
 				return partOf[Change](q, w, `revision, action, done_by, done_at, partner, subject, from_stage, to_stage,
 					from_percent, to_percent, forced, overridden, evidence`, from, f.Limit-of)
 			})
@@ -389,11 +392,4 @@ func (s *Store) SetConfigDefault(ctx context.Context, stage string, at time.Time
 			audited(q, Change{Action: Staged, By: ByConfig, At: at, From: was, To: stage})
 		}
 	})
-}
-
-func (s *Store) assign(q tx, c *Change) {
-	q.fail(ownable(c.Partner, c.Subject, c.At, c.To))
-	known := storedBill(q, c.Partner, c.Subject)
-	c.From = known.Upstream
-	s.apply(q, known, []ledger.Event{{Call: ledger.Call{At: c.At, Upstream: c.To}, What: ledger.Assigned{}}})
 }

@@ -157,20 +157,23 @@ func readBy(t *testing.T, s *store.Store, reads reader) map[[2]string]int {
 		}
 		read[key] = max(read[key], n)
 	})
-	for _, c := range callsOf(t, s) {
-		var ctx context.Context
-		mutex.Lock()
-		ctx, cancel = context.WithCancel(t.Context())
-		now = c.method
-		clear(again)
-		mutex.Unlock()
-		if err := c.call(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", c.method, err)
-		}
-		if cancel(); ctx.Err() != nil { // what was cancelled may still run before the next write
+	settle := func() {
+		if cancel != nil {
+			cancel() // what was cancelled may still run before the next write
 			must(t, s.Exec(t.Context(), "UPDATE billbridge_clock SET room = room"))
 		}
 	}
+	calls := newStatementCalls(t, s)
+	calls.run(t, calls.lines[1], func(method string) (ctx context.Context) {
+		settle()
+		mutex.Lock()
+		defer mutex.Unlock()
+		ctx, cancel = context.WithCancel(t.Context())
+		now = method
+		clear(again)
+		return ctx
+	})
+	settle()
 	return read
 }
 

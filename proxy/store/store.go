@@ -5,7 +5,7 @@
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
-//	fresh, ended, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
+//	accepted, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
 //	…
 //	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, 8, underWay)
 //	for _, c := range due {
@@ -19,7 +19,8 @@
 //	call := ledger.Call{At: time.Now(), Upstream: "new", Merchant: "shop"}
 //	bill, _, err := s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateBegun{Token: token}})
 //	… // the create goes to bill.Upstream
-//	bill, _, err = s.Apply(ctx, bill, ledger.Event{Call: call, What: ledger.CreateEnded{Token: token, Outcome: outcome}})
+//	ended := ledger.CreateEnded{Token: token, Outcome: outcome}
+//	bill, _, err = s.Apply(ctx, bill, ledger.Event{Call: call, What: ended})
 //
 // Which keys are of one partner is in the store alone ([Store.AddKey], [Store.Identity]), so that gateways with
 // different configs agree on the owner of a bill; a config is only compared with it. A trigger refuses rows of bills
@@ -66,24 +67,30 @@ var (
 // durable when it returns nil. When it returns an error, the change was not made or, if the error came late (a
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
+	*db
+	callbacks
+	partners
+	waves
+
+	// Narrowed is the mode that the file of an SQLite store had, if others than its owner had rights to it. Open takes
+	// these away. It is 0 if there was nothing to do.
+	Narrowed os.FileMode
+
+	closed   func() error // closes the engine, once
+	lossless bool         // as in Options
+	stages   atomic.Pointer[knownStages]
+	deciding sync.Mutex // held while these and the keys of partners are read
+}
+
+// A db is what the parts of a store have in common.
+type db struct {
 	engine
 	dialect
-	closed   func() error         // closes the engine, once
-	guard    *guard               // the engine's
-	postgres bool                 // the statements differ in a few places
-	lossless bool                 // as in Options
-	batch    int                  // as in Options
-	ticking  sync.Mutex           // held during a tick: one at a time
-	ticked   atomic.Pointer[tick] // the last one; nil before the first
-	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
-	proven   sync.Map
-	stages   atomic.Pointer[knownStages]
-	deciding sync.Mutex // held while these and partnerKeys are read
-	// the partner of each further key, as last read
-	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
-	keys        *keyring
-	narrowed    os.FileMode
-	recent      recentWrites
+	clock
+	*keyring
+	*guard     // the engine's
+	batch  int // as in Options
+	recent recentWrites
 }
 
 // An engine runs statements in one of the databases.
@@ -119,15 +126,18 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dialect: forSQLite, postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
-	if s.keys, err = newKeyring(o.Key); err != nil {
+	d := &db{dialect: forSQLite, clock: clock{ofServer: p.postgres}, batch: cmp.Or(o.batch, 1000)}
+	s := &Store{
+		db: d, callbacks: callbacks{d}, partners: partners{db: d}, waves: waves{d}, lossless: o.Lossless && p.postgres,
+	}
+	if s.keyring, err = newKeyring(o.Key); err != nil {
 		return nil, p.failed(err)
 	}
 	open, at, slots := openSQLite, p.file, 1
 	if p.postgres {
 		s.dialect, open, at, slots = forPostgres, openPostgres, url, connections
 	}
-	s.guard = newGuard(s.keys.begin, slots, o.confirm)
+	s.guard = newGuard(s.keyring.begin, slots, o.confirm)
 	if s.engine, err = open(ctx, at, o, s.guard); err != nil {
 		return nil, p.failed(err)
 	}
@@ -135,14 +145,14 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	own := ""
 	if err = s.write(ctx, func(q tx) {
 		own = value[string](q, "SELECT value FROM billbridge_secret")
-		s.readPartnerKeys(q)
+		s.readKeys(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
-	s.keys.sealing = append(s.keys.sealing, []byte(own))
+	s.keyring.sealing = append(s.keyring.sealing, []byte(own))
 	if p.file != "" { // only now: it is a store for certain
-		s.narrowed = narrow(p.file)
+		s.Narrowed = narrow(p.file)
 	}
 	return s, nil
 }
@@ -163,10 +173,6 @@ type Options struct {
 	batch   int           // the most rows that one transaction of a long change takes: other writes wait; 0 for 1000
 	confirm time.Duration // instead of confirmWithin; 0 for that
 }
-
-// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open
-// takes these away. It returns 0 if there was nothing to do.
-func (s *Store) Narrowed() os.FileMode { return s.narrowed }
 
 // Probe returns nil if the store at a URL could be opened and written to now, else an error like Open's. It creates and
 // changes nothing, and does not disturb processes that have the store open.
@@ -247,7 +253,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // read runs a query that returns a T. Of a text that cannot be stored there is no row.
-func read[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
+func read[T any](ctx context.Context, s *db, doing string, f func(tx) T) (T, error) {
 	result, refusal, err := answer(ctx, s.read, f)
 	if errors.Is(err, errUnstorable) {
 		err = ErrNotFound
@@ -256,17 +262,17 @@ func read[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, 
 }
 
 // readAll returns the rows of a query.
-func readAll[T any](ctx context.Context, s *Store, doing, query string, args ...any) ([]T, error) {
+func readAll[T any](ctx context.Context, s *db, doing, query string, args ...any) ([]T, error) {
 	return read(ctx, s, doing, func(q tx) []T { return list[T](q, query, args...) })
 }
 
 // readOne returns the row of a query that has one.
-func readOne[T any](ctx context.Context, s *Store, doing, query string, args ...any) (T, error) {
+func readOne[T any](ctx context.Context, s *db, doing, query string, args ...any) (T, error) {
 	return read(ctx, s, doing, func(q tx) T { return value[T](q, query, args...) })
 }
 
 // write runs a transaction that returns a T.
-func write[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
+func write[T any](ctx context.Context, s *db, doing string, f func(tx) T) (T, error) {
 	result, refusal, err := answer(ctx, s.write, f)
 	s.recent.observe(err)
 	return result, cmp.Or(refusal, failed(doing, err))
@@ -289,7 +295,7 @@ func answer[T any](
 }
 
 // update runs a transaction.
-func (s *Store) update(ctx context.Context, doing string, f func(tx)) error {
+func (s *db) update(ctx context.Context, doing string, f func(tx)) error {
 	_, err := write(ctx, s, doing, func(q tx) (none struct{}) {
 		f(q)
 		return none
@@ -298,7 +304,7 @@ func (s *Store) update(ctx context.Context, doing string, f func(tx)) error {
 }
 
 // exec runs a transaction of one statement.
-func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
+func (s *db) exec(ctx context.Context, doing, statement string, args ...any) error {
 	return s.update(ctx, doing, func(q tx) { q.exec(statement, args...) })
 }
 

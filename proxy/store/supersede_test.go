@@ -47,7 +47,8 @@ func TestSupersededAtTheSameTime(t *testing.T) {
 			})
 			both.Go(func() {
 				var err error
-				if _, ended[1], err = replicas[1].Accept(t.Context(), newer, time.Minute); err != nil {
+				got, err := replicas[1].Accept(t.Context(), newer, time.Minute)
+				if ended[1] = got.Ended; err != nil {
 					t.Error(err)
 				}
 			})

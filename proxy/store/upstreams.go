@@ -29,6 +29,10 @@ func referenced(u Upstream, form string) error {
 		"name it as before, and give the one with the form %q another name", u.Name, form, u.Form, form)
 }
 
+// openAt reports whether a bill that was not released is at an upstream.
+const openAt = `EXISTS (SELECT 1 FROM billbridge_bills
+	WHERE $1 IN (upstream, also_at) AND state IN ('pending', 'owned'))`
+
 // moveWithin is how long [Moved] holds.
 const moveWithin = 24 * time.Hour
 
@@ -69,7 +73,7 @@ func (s *Store) Reconcile(
 		return nil, err
 	}
 	now = slices.Clone(now) // it must not change while the writer reads it
-	return write(ctx, s, "comparing the upstreams", func(q tx) (moved []Upstream) {
+	return write(ctx, s.db, "comparing the upstreams", func(q tx) (moved []Upstream) {
 		// Replicas start together: each must see the upstreams before or after another one's change.
 		s.lock(q, exclusive, "upstreams")
 		known := upstreams(q)
@@ -83,7 +87,7 @@ func (s *Store) Reconcile(
 				if value[bool](q, `
 					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
-					OR EXISTS (SELECT 1 FROM billbridge_bills WHERE $1 IN (upstream, also_at) AND state IN ('pending', 'owned'))`, u.Name) {
+					OR `+openAt, u.Name) {
 					q.refuse(referenced(u.Upstream, next.Form))
 				}
 			case next.URL != u.URL:
@@ -157,9 +161,7 @@ func readdressed(
 		if was.Name == "" || !routed || !was.MayMove.At.IsZero() && at.Sub(was.MayMove.At) < moveWithin {
 			continue
 		}
-		if value[bool](q,
-			"SELECT EXISTS (SELECT 1 FROM billbridge_bills WHERE $1 IN (upstream, also_at) AND state IN ('pending', 'owned'))",
-			next.Name) {
+		if value[bool](q, "SELECT "+openAt, next.Name) {
 			q.refuse(fmt.Errorf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are "+
 				"bills at it: "+
 				"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s "+
@@ -177,7 +179,7 @@ type KnownUpstream struct {
 
 // Upstreams are those of the last Reconcile, sorted by name.
 func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
-	return read(ctx, s, "reading the upstreams", upstreams)
+	return read(ctx, s.db, "reading the upstreams", upstreams)
 }
 
 // upstreams are the known ones, sorted by name.

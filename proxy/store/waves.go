@@ -47,7 +47,7 @@ type WavePartner struct {
 
 // CreateWave starts a wave. It returns ErrInWave, and has started nothing, if there is a wave with that name, or if one
 // of the partners is in another one that has not ended.
-func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) error {
+func (s waves) CreateWave(ctx context.Context, w Wave, partners []WavePartner) error {
 	for _, p := range partners {
 		if err := needs(p.Partner, w.Created, w.Name, w.Plan); err != nil {
 			return err
@@ -73,32 +73,35 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 	})
 }
 
+// The waves are those of a store.
+type waves struct{ *db }
+
 const waveColumns = "name, plan, state, why, state_by, since, created, stepped"
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
-func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
-	return readAll[Wave](ctx, s, "reading waves", `
+func (s waves) Waves(ctx context.Context, ended bool) ([]Wave, error) {
+	return readAll[Wave](ctx, s.db, "reading waves", `
 		SELECT `+waveColumns+` FROM billbridge_waves
 		WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
 }
 
 // WavePartners returns the partners of a wave in its order.
-func (s *Store) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
-	return readAll[WavePartner](ctx, s, "reading the partners of a wave", `
+func (s waves) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
+	return readAll[WavePartner](ctx, s.db, "reading the partners of a wave", `
 		SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
 		WHERE wave = $1 ORDER BY place`, wave)
 }
 
 // InWaves returns the wave that has not ended of each partner that is in one.
-func (s *Store) InWaves(ctx context.Context) (map[partner.ID]string, error) {
-	return read(ctx, s, "reading the partners of waves", func(q tx) map[partner.ID]string {
+func (s waves) InWaves(ctx context.Context) (map[partner.ID]string, error) {
+	return read(ctx, s.db, "reading the partners of waves", func(q tx) map[partner.ID]string {
 		return pairs[partner.ID, string](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1")
 	})
 }
 
 // SetWave changes the state of a wave to that of w, if it has one of the states from, and came into it at since; else
 // it returns ErrState. A zero since is any time.
-func (s *Store) SetWave(ctx context.Context, w Wave, since time.Time, from ...WaveState) error {
+func (s waves) SetWave(ctx context.Context, w Wave, since time.Time, from ...WaveState) error {
 	c := Change{Action: WaveChanged, By: w.By, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why}
 	return s.change(ctx, c, func(q tx, c *Change) {
 		was := value[Wave](q, "SELECT "+waveColumns+" FROM billbridge_waves WHERE name = $1", c.Subject)
@@ -117,7 +120,7 @@ func (s *Store) SetWave(ctx context.Context, w Wave, since time.Time, from ...Wa
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is
 // now counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the
 // partner is not in the wave, or if that has ended.
-func (s *Store) ReleasePartner(
+func (s waves) ReleasePartner(
 	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
 ) error {
 	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
@@ -148,7 +151,7 @@ type WaveStep struct {
 // StepWave makes a step of a wave. ErrState: since it was decided, another gateway has made a step or a person has
 // changed the rollout or a wave, or the kill switch is on and the step is forward; nothing was changed then. The result
 // is the new revision.
-func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
+func (s waves) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
 	to := step.Stage
 	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave)); err != nil {
 		return 0, err
@@ -157,7 +160,7 @@ func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, er
 		Action: Staged, By: to.By, At: to.At, Partner: to.Partner, To: to.Stage, ToPercent: to.Percent,
 		Evidence: step.Evidence,
 	}
-	return write(ctx, s, "making a step of a wave", func(q tx) int64 {
+	return write(ctx, s.db, "making a step of a wave", func(q tx) int64 {
 		// The row is locked until the transaction ends: no other change of the rollout or of a wave comes between.
 		if q.exec(`
 			UPDATE billbridge_rollout SET revision = revision WHERE revision = $1 AND (stopped IS NULL OR $2 = 0)`,

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/admission"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -182,7 +184,7 @@ func (r *recentCalls) fail(p permit) {
 }
 
 // enter asks for a permit. Without one nothing must be sent.
-func (b *breaker) enter(key Key, write bool) (p permit, ok bool) {
+func (b *breaker) enter(key admission.Proof, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, began: time.Now()}
 	if key.Proven {
 		p.partner = key.Partner

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/admission"
+
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -25,7 +27,7 @@ var (
 )
 
 // one is the key of a partner.
-var one = Key{Partner: 1, Proven: true}
+var one = admission.Proof{Partner: 1, Proven: true}
 
 func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
 	t.Helper()
@@ -215,7 +217,7 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 				for range 3 { // bursts, as when calls begin together and reach their timeout together
 					var failing []permit
 					for i := range uint64(40) {
-						p, ok := b.enter(Key{Partner: 1 + i%row.partners, Proven: !row.invented}, true)
+						p, ok := b.enter(admission.Proof{Partner: 1 + i%row.partners, Proven: !row.invented}, true)
 						if !ok {
 							break
 						}
@@ -223,7 +225,7 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					for _, partner := range row.answered {
-						if p, ok := b.enter(Key{Partner: partner, Proven: true}, false); ok {
+						if p, ok := b.enter(admission.Proof{Partner: partner, Proven: true}, false); ok {
 							p.end(answered)
 						}
 					}
@@ -314,7 +316,7 @@ func TestFailuresOfAnOutageThatHasEndedDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newTestBreaker(t)
 		for partner := range uint64(breakerFailures) {
-			p, _ := b.enter(Key{Partner: partner, Proven: true}, true)
+			p, _ := b.enter(admission.Proof{Partner: partner, Proven: true}, true)
 			p.end(timedOut)
 		}
 		b.refuses(t, true)
@@ -326,7 +328,7 @@ func TestFailuresOfAnOutageThatHasEndedDoNotCount(t *testing.T) {
 			hanging = append(hanging, p)
 		}
 		time.Sleep(time.Second)
-		p, _ := b.enter(Key{Partner: 2, Proven: true}, true)
+		p, _ := b.enter(admission.Proof{Partner: 2, Proven: true}, true)
 		p.end(answered)
 		for _, p := range hanging {
 			p.end(timedOut)

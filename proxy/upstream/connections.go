@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/admission"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
@@ -51,7 +52,7 @@ type slot struct {
 // that waits for its partner's limit delays no other partner. All calls without a key count as one partner. The
 // error is that of take. The caller must call release after the call.
 func (c *connections) acquire(
-	key Key, noPartnerLimit bool, take func(*semaphore.Weighted) error,
+	key admission.Proof, noPartnerLimit bool, take func(*semaphore.Weighted) error,
 ) (slot, error) {
 	s := c.enter(key.Partner, noPartnerLimit)
 	if s.partner != nil {

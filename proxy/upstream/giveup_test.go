@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"billbridge/config"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // newTestUpstream returns an upstream in front of a server that counts its calls.
@@ -35,7 +37,7 @@ func newTestUpstream(t *testing.T) (u *Upstream, calls *atomic.Int32) {
 	m := NewMetrics(nil)
 	u = New(&config.Upstream{
 		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
-	}, "test", m, slog.New(slog.DiscardHandler))
+	}, "test", m, slog.New(slog.DiscardHandler), nil)
 	t.Cleanup(u.pool.CloseIdle)
 	return u, calls
 }
@@ -125,7 +127,7 @@ func TestEndOfADial(t *testing.T) {
 			t.Errorf("the gateway's own call: %+v", err)
 		}
 	}
-	u.config.Wait = time.Millisecond
+	u.Config.Wait = time.Millisecond
 	for range 20 {
 		if _, err := u.send(t.Context(), r); err.Kind != Refused || !strings.Contains(err.Detail, "within 1ms") || err.Sent {
 			t.Errorf("%+v", err)
@@ -206,5 +208,32 @@ func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 		case err != nil || calls.Load() != 2:
 			t.Errorf("%v, after %d calls", err, calls.Load())
 		}
+	}
+}
+
+// A panic gives back what the call has taken, and counts as a call that may have been sent.
+func TestPanicEndsTheCall(t *testing.T) {
+	t.Parallel()
+	u, _ := newTestUpstream(t)
+	dial := u.pool.Dial
+	u.pool.Dial = func(context.Context, string, string) (net.Conn, error) { panic("dial") }
+	for range breakerCalls {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			r, _ := testRequest(t, u)
+			_, _ = u.Do(t.Context(), r)
+		}()
+	}
+	if n := testutil.ToFloat64(u.inFlight) + testutil.ToFloat64(u.connections.waiting); n != 0 {
+		t.Errorf("%v calls are in progress", n)
+	}
+	u.pool.Dial = dial
+	r, _ := testRequest(t, u)
+	if _, failed := u.Do(t.Context(), r); failed != nil {
+		t.Errorf("%+v", failed)
 	}
 }

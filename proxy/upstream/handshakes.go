@@ -57,11 +57,11 @@ func (u *Upstream) tlsConfig(name string) *tls.Config {
 			return nil
 		},
 	}
-	if u.config.TLS == nil {
+	if u.Config.TLS == nil {
 		return c
 	}
-	c.RootCAs = u.config.TLS.Roots
-	if u.handshakes.pair = u.config.TLS.Client; u.handshakes.pair != nil {
+	c.RootCAs = u.Config.TLS.Roots
+	if u.handshakes.pair = u.Config.TLS.Client; u.handshakes.pair != nil {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return u.handshakes.pair.Certificate()
 		}

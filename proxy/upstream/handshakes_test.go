@@ -69,7 +69,7 @@ func TestSessionsAreResumed(t *testing.T) {
 				address, err := url.Parse(s.URL)
 				proxytest.Must(t, err)
 				c.Address.URL = address
-				u := New(c, "test", NewMetrics(nil), slog.New(slog.DiscardHandler))
+				u := New(c, "test", NewMetrics(nil), slog.New(slog.DiscardHandler), nil)
 				t.Cleanup(u.CloseIdle)
 				for i := range 4 {
 					if i == 2 && shows {
@@ -112,7 +112,7 @@ func TestSessionsBeginWithTheWholeKeyExchange(t *testing.T) {
 	u := New(&config.Upstream{
 		Name: "up", Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: time.Minute,
 		Address: config.Address{URL: address}, TLS: &config.UpstreamTLS{Roots: roots},
-	}, "test", NewMetrics(nil), slog.New(slog.DiscardHandler))
+	}, "test", NewMetrics(nil), slog.New(slog.DiscardHandler), nil)
 	t.Cleanup(u.CloseIdle)
 	for i, want := range []string{
 		"false X25519MLKEM768", "true X25519", "true X25519", "false X25519", "false X25519MLKEM768", "true X25519",

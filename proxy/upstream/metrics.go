@@ -15,7 +15,8 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	with := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return with.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
+		opts := prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}
+		return with.NewCounterVec(opts, append([]string{"upstream"}, labels...))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return with.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_" + name, Help: help}, []string{"upstream"})
@@ -25,32 +26,19 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waiting:  gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream."),
 		breakerState: gauge("upstream_breaker_state",
 			"State of the breaker of an upstream: 0 closed, 1 half-open, 2 open."),
-		errors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.", "upstream", "reason"),
+		errors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.", "reason"),
 		extra: counter("upstream_extra_replies_total",
-			"Connections to an upstream on which something arrived that belongs to no call.", "upstream"),
+			"Connections to an upstream on which something arrived that belongs to no call."),
 		breakerChanges: counter("upstream_breaker_changes_total",
-			"Changes of the breaker of an upstream, by the new state.", "upstream", "state"),
+			"Changes of the breaker of an upstream, by the new state.", "state"),
 	}
-}
-
-// init creates the series of an upstream, with the value 0: increase() would miss the first event of a later one.
-func (m *Metrics) init(upstream string) {
-	for _, kind := range []Kind{Refused, Timeout, Reset, BadStatus, NotJSON, TooLarge, Busy, Open} {
-		m.errors.WithLabelValues(upstream, string(kind))
-	}
-}
-
-func (m *Metrics) failed(upstream string, kind Kind) {
-	m.errors.WithLabelValues(upstream, string(kind)).Inc()
 }
 
 // Delete deletes the series of an upstream that is no longer in the config.
 func (m *Metrics) Delete(upstream string) {
-	of := prometheus.Labels{"upstream": upstream}
-	for _, v := range []*prometheus.GaugeVec{m.inFlight, m.waiting, m.breakerState} {
-		v.DeletePartialMatch(of)
-	}
-	for _, v := range []*prometheus.CounterVec{m.errors, m.extra, m.breakerChanges} {
-		v.DeletePartialMatch(of)
+	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
+		m.inFlight, m.waiting, m.breakerState, m.errors, m.extra, m.breakerChanges,
+	} {
+		v.DeletePartialMatch(prometheus.Labels{"upstream": upstream})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,7 @@ import (
 
 // An Upstream is a billing backend and the connections to it. It is safe for concurrent use.
 type Upstream struct {
-	config   *config.Upstream
+	Config   *config.Upstream // must not be modified
 	pool     *httpconn.Pool
 	fixed    []byte // the header fields that all calls have in common
 	inFlight prometheus.Gauge
@@ -38,12 +39,10 @@ type Upstream struct {
 
 	handshakes     handshakes
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
-
-	attempt Attempt // try, unless a test replaces it
 }
 
-// New returns an upstream without connections.
-func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Upstream {
+// New returns an upstream without connections. They are opened with dial, or if it is nil with a [net.Dialer].
+func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger, dial httpconn.Dial) *Upstream {
 	name := httpconn.ASCIIHost(c.Address.Hostname())
 	host, port := name, c.Address.Port()
 	if strings.Contains(host, ":") { // IPv6: a zone is of this machine alone
@@ -53,15 +52,17 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 	if port != "" {
 		host += ":" + port
 	}
-	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
-	pool := &httpconn.Pool{Dial: dialer.DialContext}
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	pool := &httpconn.Pool{Dial: dial}
 	secure := c.Address.Scheme == "https"
 	if secure {
 		port = cmp.Or(port, "443")
 	}
 	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
 	u := &Upstream{
-		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
+		Config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
 		extra:       m.extra.WithLabelValues(c.Name),
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
@@ -75,8 +76,9 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger) *Up
 		u.handshakes.config = u.tlsConfig(name)
 		pool.TLS = u.handshakes.next
 	}
-	m.init(c.Name)
-	u.attempt = u.try
+	for _, kind := range kinds { // with the value 0: increase() would miss the first event of a later series
+		m.errors.WithLabelValues(c.Name, string(kind))
+	}
 	pool.Extra = u.extraReply
 	return u
 }
@@ -88,7 +90,7 @@ func (u *Upstream) extraReply() {
 	now := time.Now()
 	if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
 		u.log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
-			"upstream", u.config.Name, "for", config.Duration(afterExtra).String())
+			"upstream", u.Config.Name, "for", config.Duration(afterExtra).String())
 	}
 }
 
@@ -98,7 +100,7 @@ const afterExtra = 5 * time.Minute
 // Head returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes
 // from the config.
 func (u *Upstream) Head(path string) []byte {
-	target := *u.config.Address.URL
+	target := *u.Config.Address.URL
 	target.Path, target.RawPath = target.Path+path, ""
 	return append([]byte("POST "+target.RequestURI()), u.fixed...)
 }
@@ -112,7 +114,7 @@ type Request struct {
 	Reply          *bytes.Buffer             // gets the body of the reply
 	Limit          int64                     // of the reply, in bytes
 	Reserve        func(bytes int) (ok bool) // reserves memory for the reply; nil if it is not counted
-	Key            Key                       // of the caller
+	Key            admission.Proof           // of the caller
 	NoPartnerLimit bool                      // the call is the gateway's own, or names no partner
 	Write          bool                      // the call is a write
 	Fresh          bool                      // on a connection that has carried no other call
@@ -122,13 +124,6 @@ type Request struct {
 	Reused    bool      // the connection has carried another call
 	wait      wait      // for a connection
 	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
-}
-
-// A Key is what is known of the key of a caller. Anybody can invent keys.
-type Key struct {
-	Partner  uint64 // a hash of the partner
-	Proven   bool   // the key has had an answer about a bill
-	Invented bool   // it may be invented: it had none, and others had
 }
 
 // Do sends one call and reads the whole reply. It returns the status and header of the reply, or why there is none. A
@@ -157,7 +152,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (httpconn.Reply, *Failure
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
 func (u *Upstream) count(err *Failure) *Failure {
 	if !err.Gone && err.Kind != GivenUp {
-		u.metrics.failed(u.config.Name, err.Kind)
+		u.metrics.errors.WithLabelValues(u.Config.Name, string(err.Kind)).Inc()
 	}
 	return err
 }
@@ -168,7 +163,7 @@ func (u *Upstream) send(ctx context.Context, r *Request) (httpconn.Reply, *Failu
 	defer r.wait.end()
 	slot, err := u.connections.acquire(r.Key, r.NoPartnerLimit, ifFree)
 	if err != nil {
-		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.config.Wait))
+		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.Config.Wait))
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
 		if slot, err = u.connections.acquire(r.Key, r.NoPartnerLimit, inTurn); err != nil {
@@ -178,7 +173,7 @@ func (u *Upstream) send(ctx context.Context, r *Request) (httpconn.Reply, *Failu
 	defer u.connections.release(slot)
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
-	return u.attempt(ctx, r)
+	return u.try(ctx, r)
 }
 
 // The causes with which the wait for a connection ends.
@@ -220,7 +215,7 @@ func notConnected(wait context.Context, err Failure, late string) *Failure {
 // try makes the call. If the server closed an idle connection before a byte of the call was written, or of the reply to
 // a read, it takes another connection.
 func (u *Upstream) try(ctx context.Context, r *Request) (httpconn.Reply, *Failure) {
-	until := r.wait.began.Add(u.config.Wait)
+	until := r.wait.began.Add(u.Config.Wait)
 	for {
 		conn, failure := u.connect(ctx, r, until)
 		if failure != nil {
@@ -231,7 +226,7 @@ func (u *Upstream) try(ctx context.Context, r *Request) (httpconn.Reply, *Failur
 		if failure == nil || !failure.stale {
 			return reply, failure
 		}
-		until = time.Now().Add(u.config.Wait)
+		until = time.Now().Add(u.Config.Wait)
 	}
 }
 
@@ -249,7 +244,7 @@ func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*h
 		var err error
 		if conn, err = u.pool.Open(wait); err != nil {
 			failure := Failure{Kind: Refused, Detail: httpconn.ReasonOfTLS(err)}
-			return nil, notConnected(wait, failure, "no connection within "+u.config.Wait.String())
+			return nil, notConnected(wait, failure, "no connection within "+u.Config.Wait.String())
 		}
 	}
 	if fresh {
@@ -270,7 +265,7 @@ func (u *Upstream) connect(ctx context.Context, r *Request, until time.Time) (*h
 func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (httpconn.Reply, *Failure) {
 	r.Connected, r.Reused = time.Now(), conn.Reused()
 	if r.until.IsZero() {
-		r.until = r.Connected.Add(time.Duration(u.config.Timeout))
+		r.until = r.Connected.Add(time.Duration(u.Config.Timeout))
 	}
 	until := r.until
 	deadline, early := ctx.Deadline()
@@ -282,24 +277,20 @@ func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (h
 	if err == nil {
 		return reply, nil
 	}
-	failure := &Failure{Kind: Reset}
-	gone := errors.Is(ctx.Err(), context.Canceled)
-	sent := conn.Sent()
-	switch known := (*Failure)(nil); {
+	failure := &Failure{Kind: Reset, Sent: conn.Sent(), Gone: errors.Is(ctx.Err(), context.Canceled)}
+	known, _ := errors.AsType[*Failure](err)
+	switch {
 	case !conn.Answered() && httpconn.RefusedCertificate(err):
-		failure, sent = &Failure{Kind: Refused, Detail: httpconn.ReasonOfTLS(err)}, false
-	case isTimeout(err) && early && !gone:
-		failure = &Failure{Kind: Timeout, Early: true}
-	case isTimeout(err) && !gone:
-		failure = &Failure{Kind: Timeout}
-	case errors.As(err, &known):
-		failure = known
-	case !sent:
-		failure = &Failure{Kind: Refused, stale: (r.Reused || conn.Waited()) && !gone}
-	case r.Reused && !r.Write && !conn.Answered() && !gone:
+		failure.Kind, failure.Detail, failure.Sent = Refused, httpconn.ReasonOfTLS(err), false
+	case errors.Is(err, httpconn.ErrTimeout) && !failure.Gone: // ETIMEDOUT, a lost connection, is none
+		failure.Kind, failure.Early = Timeout, early
+	case known != nil:
+		failure.Kind, failure.Detail = known.Kind, known.Detail
+	case !failure.Sent:
+		failure.Kind, failure.stale = Refused, (r.Reused || conn.Waited()) && !failure.Gone
+	case r.Reused && !r.Write && !conn.Answered() && !failure.Gone:
 		failure.stale, r.Fresh = true, true // only a used connection can be closed so: the repetition is the only one
 	}
-	failure.Sent, failure.Gone = sent, gone
 	return httpconn.Reply{}, failure
 }
 
@@ -333,10 +324,6 @@ func roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error
 	return reply, err
 }
 
-// isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection,
-// is none.
-func isTimeout(err error) bool { return errors.Is(err, httpconn.ErrTimeout) }
-
 // A Kind is why a call has no answer.
 type Kind string
 
@@ -352,6 +339,8 @@ const (
 	Open      Kind = "open"      // the breaker is open
 	GivenUp   Kind = "given up"  // before it was sent
 )
+
+var kinds = []Kind{Refused, Timeout, Reset, BadStatus, NotJSON, TooLarge, Busy, Open}
 
 // A Failure is a call without an answer.
 type Failure struct {
@@ -379,9 +368,6 @@ func (u *Upstream) Unusable(status int, detail string, another bool) *Failure {
 	}
 	return u.count(failure)
 }
-
-// Config returns the config of the upstream.
-func (u *Upstream) Config() *config.Upstream { return u.config }
 
 // CertificateEnd returns when the last certificate that was accepted ends; zero before.
 func (u *Upstream) CertificateEnd() (end time.Time) {

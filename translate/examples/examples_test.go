@@ -4,11 +4,11 @@ package examples
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"github.com/tidwall/gjson"
@@ -58,10 +58,14 @@ func send(t rapid.TB, table *translate.Table, about string, from int, in string)
 func TestRandomMessagesComeBack(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"courier.yaml", "messages.yaml"} {
-		table, err := translate.Compile(32, translate.File{Name: file, Data: proxytest.ReadFile(t, file)})
-		proxytest.Must(t, err)
+		text, err := os.ReadFile(file)
+		must(t, err)
+		table, err := translate.Compile(32, translate.File{Name: file, Data: text})
+		must(t, err)
 		var messages []message
-		proxytest.Must(t, yaml.Load(proxytest.ReadFile(t, "testdata/random-"+file), &messages))
+		text, err = os.ReadFile("testdata/random-" + file)
+		must(t, err)
+		must(t, yaml.Load(text, &messages))
 		for _, m := range messages {
 			for from := range 2 {
 				t.Run(fmt.Sprint(file, " ", m.About, " ", from), func(t *testing.T) {
@@ -79,6 +83,13 @@ func TestRandomMessagesComeBack(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -122,7 +133,7 @@ func value(t *rapid.T, kind string) string {
 	}
 	if kind == "text" {
 		encoded, err := json.Marshal(rapid.StringOfN(rapid.Rune(), 1, 20, -1).Draw(t, "text"))
-		proxytest.Must(t, err)
+		must(t, err)
 		return string(encoded)
 	}
 	return rapid.SampledFrom(strings.Split(kind, "|")).Draw(t, kind)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 	"billbridge/translate/openapi"
@@ -24,7 +23,19 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files; review every line of the diff")
 
-var must = proxytest.Must
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	must(t, err)
+	return data
+}
 
 const server = "https://bridge.example.com"
 
@@ -60,7 +71,7 @@ func tables(t *testing.T) map[string]*translate.Table {
 	compile("billing", billing.Table())
 	compile("overlay", billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(overlay)})
 	for _, name := range []string{"courier", "messages"} {
-		compile(name, translate.File{Name: name, Data: proxytest.ReadFile(t, "../examples/"+name+".yaml")})
+		compile(name, translate.File{Name: name, Data: readFile(t, "../examples/"+name+".yaml")})
 	}
 	return all
 }
@@ -98,7 +109,7 @@ func TestDocumentsOfTheBillingTable(t *testing.T) {
 		if *update {
 			must(t, os.WriteFile(file, text, 0o644))
 		}
-		if !bytes.Equal(proxytest.ReadFile(t, file), text) {
+		if !bytes.Equal(readFile(t, file), text) {
 			t.Errorf("%s differs: run the test with -update, and review the diff", file)
 		}
 	})
@@ -107,7 +118,7 @@ func TestDocumentsOfTheBillingTable(t *testing.T) {
 // The schema is https://spec.openapis.org/oas/3.1/schema/2022-10-07, of the OpenAPI Initiative (Apache License 2.0).
 func TestDocumentsAreValid(t *testing.T) {
 	t.Parallel()
-	schema := compiler(t, proxytest.ReadFile(t, "testdata/oas31-schema.json"))("")
+	schema := compiler(t, readFile(t, "testdata/oas31-schema.json"))("")
 	documents(t, func(t *testing.T, d document) { must(t, schema.Validate(decode(t, d.text))) })
 }
 
@@ -331,7 +342,9 @@ func TestDocumentWithoutAServer(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(tables(t)["overlay"], "legacy", "")
 	must(t, err)
-	proxytest.Equal(t, gjson.GetBytes(text, "servers.0.url").Str, "/")
+	if url := gjson.GetBytes(text, "servers.0.url").Str; url != "/" {
+		t.Errorf("the server is %q", url)
+	}
 }
 
 // compiler returns a function that compiles the schema at a JSON pointer of a document.

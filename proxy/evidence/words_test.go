@@ -1,0 +1,63 @@
+package evidence_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/evidence"
+	"billbridge/proxy/proxytest"
+)
+
+// Every note of the sources has its words in both languages, with each of its values.
+func TestEveryNoteHasWordsInBothLanguages(t *testing.T) {
+	t.Parallel()
+	all := proxytest.Said(t, "Say", "*.go", "../routing/*.go", "../moves/*.go", "../operate/*.go")
+	if len(all) < 40 {
+		t.Errorf("only %d kinds are in the sources", len(all))
+	}
+	for kind, number := range all {
+		for _, language := range []evidence.Language{"en", "ko"} {
+			n := evidence.Note{Kind: kind}
+			for i := range number {
+				n.Values = append(n.Values, fmt.Sprintf("<%d>", i))
+			}
+			text := language.Words(n)
+			if text == "" || strings.Contains(text, "%!") || language != "en" && text == n.String() && strings.Trim(text, "<0123456789>:, ") != "" {
+				t.Errorf("%s in %s is %q", kind, language, text)
+			}
+			for _, value := range n.Values {
+				if !strings.Contains(text, value.(string)) {
+					t.Errorf("%s in %s is %q: want the value %s", kind, language, text, value)
+				}
+			}
+		}
+	}
+}
+
+// Values are worded by their types. What a language has no words of is in English.
+func TestWordsOfValues(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.FixedZone("KST", 9*60*60))
+	v := evidence.Verdict{
+		Operation: "bill.read", Evidence: evidence.ByReadBack, Ruling: evidence.Fail,
+		Reason: evidence.Say("differs", []evidence.Note{evidence.Say("field", "apprPrice", evidence.InMoney, 2), evidence.Say("field", "x", evidence.Kind("odd"), 1)}),
+	}
+	for _, row := range []struct {
+		language evidence.Language
+		note     evidence.Note
+		want     string
+	}{
+		{"en", evidence.Say("clock", at, 90*time.Minute), "the clock shows 2026-11-21T03:00:00Z and that of the store 1h30m, so it is not certain which bills are over"},
+		{"en", evidence.Say("list", []evidence.Verdict{v, v}), "bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1; " +
+			"bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1"},
+		{"ko", evidence.Say("of_partner", "6e2b", v), "6e2b: bill.read(새 청구서 재조회) 판정 FAIL: 값이 다릅니다: apprPrice(금액) 2건, x(odd) 1건"},
+		{"ko", evidence.Say("list", []evidence.Note{evidence.Say("no_read"), {Kind: "nothing"}}), "shadow 단계에서 비교한 조회가 아직 없습니다, "},
+		{"en", evidence.Say("unchecked", fmt.Errorf("it failed")), "a precondition could not be checked: it failed"},
+	} {
+		if text := row.language.Words(row.note); text != row.want {
+			t.Errorf("%q, want %q", text, row.want)
+		}
+	}
+}

@@ -1,6 +1,0 @@
-package rollout
-
-import "context"
-
-// Sweep removes old rows, as Run does at intervals.
-func (r *Router) Sweep(ctx context.Context) error { return r.sweep(ctx) }

@@ -1,0 +1,430 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"billbridge/proxy/accesslog"
+	"billbridge/proxy/admission"
+	"billbridge/proxy/httpconn"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/routing"
+	"billbridge/proxy/upstream"
+	"billbridge/translate"
+	"billbridge/translate/billing"
+)
+
+// An exchange is one request of a caller, up to the end of its answer. forward has the steps, in their order. Each
+// step returns a value or the failure of the call, and a value does not change after its step.
+type exchange struct {
+	gateway *Gateway
+	state   *state
+	w       http.ResponseWriter
+	r       *http.Request
+	id      string
+	start   time.Time
+	from    *admission.Source // nil without limits of its own
+	client  translate.Form
+	route   *route // nil if the path is unknown
+
+	in     received
+	asked  asked
+	to     routed
+	out    outgoing
+	sent   forwarded
+	answer outcome
+}
+
+// received is the request of the caller.
+type received struct {
+	body    *admission.Body // the calls refer to its bytes
+	at      time.Time       // when the whole request had arrived
+	sendCtx context.Context // of a write: it is sent only until this context ends
+	stop    context.CancelFunc
+}
+
+// asked is what the request says.
+type asked struct {
+	call    *translate.Call // nil until the request is read
+	buffer  *bytes.Buffer   // of the translated messages
+	request []byte          // in the form of the upstream, if the route has one upstream only
+	who     partner.ID      // "" if the key is not known
+	counted admission.PartnerCall
+}
+
+// routed is where the call goes.
+type routed struct {
+	target *routeTarget  // nil until it is known
+	call   routing.Call  // what the rollout needs of the request; zero if no rollout decides
+	route  routing.Route // the rollout's decision; zero if no rollout decides
+}
+
+// outgoing is the request in the form of the upstream.
+type outgoing struct {
+	call     *translate.Call // nil until the target is known; it can be that of asked
+	request  []byte
+	address  string         // the callback address of the gateway in the request; "" if there is none
+	held     admission.Held // the memory of the reply
+	compared []byte         // the request, if the reply will be compared; else nil
+}
+
+// forwarded is what is known of the call to the upstream.
+type forwarded struct {
+	called bool                // the upstream was called
+	failed *upstream.Failure   // nil if there is a reply that can be used, or none yet
+	status int                 // of the reply, which is not always that of the answer; 0 without one
+	says   billing.Says        // what the reply says; NoReply without one
+	state  bool                // the reply has a state of the bill
+	lacks  []string            // paths of values that every such reply should have and this one does not
+	shown  *routing.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
+	took   time.Duration       // from getting a connection to the end of the reply
+	reply  *bytes.Buffer       // nil until it is needed
+}
+
+// left reports whether a byte of the call may have left.
+func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.Sent) }
+
+// unknown reports whether a byte of the call may have left, and no reply says what became of it.
+func (s *forwarded) unknown() bool {
+	if s.failed != nil {
+		return s.failed.Sent
+	}
+	return s.called && s.says == billing.NoReply // the call is under way, or a panic has ended it
+}
+
+func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
+	s := g.current.Load()
+	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
+	if x.route = s.match(r); x.route == nil {
+		x.client = s.formOf(r.URL)
+		return x
+	}
+	if x.client = x.route.client; x.route.targets == nil {
+		x.to.target = x.route.target
+	}
+	return x
+}
+
+// serve answers the request.
+func (x *exchange) serve() {
+	// The listener set its write deadline by the config of its start. A reload may have extended the timeouts.
+	if deadline := x.gateway.answerWithin; deadline > 0 && x.state.answerWithin > deadline {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(x.state.answerWithin))
+	}
+	answer, failed := x.forward()
+	if failed != nil {
+		answer = x.failure(failed)
+	}
+	x.in.stop()
+	x.write(answer)
+	if answer.passedOn && x.out.compared != nil {
+		x.compare()
+	}
+}
+
+// forward carries the request to an upstream, and returns the answer to the caller.
+func (x *exchange) forward() (answer outcome, failed *failure) {
+	if x.in, failed = x.receive(); failed != nil {
+		return answer, failed
+	}
+	if x.asked, failed = x.read(); failed != nil {
+		return answer, failed
+	}
+	if x.route.targets != nil {
+		if x.to, failed = x.decide(); failed != nil {
+			return answer, failed
+		}
+	}
+	if probed := x.to.route.Answer; x.to.route.Answered {
+		return outcome{status: probed.Status, body: x.state.maskHosts(probed.Body, x.client), code: probed.Code}, nil
+	}
+	if x.out, failed = x.translate(); failed != nil {
+		return answer, failed
+	}
+	x.sent.called = true // if send panics
+	var reply httpconn.Reply
+	var body []byte
+	if x.sent, reply, body = x.send(); x.sent.failed != nil {
+		failed, x.sent.shown = x.unanswered(x.sent.failed)
+		return answer, failed
+	}
+	if failed = x.withheld(); failed != nil {
+		return answer, failed
+	}
+	return x.passOn(&reply, body), nil
+}
+
+// receive checks the head of the request, and reads its body, up to the limit.
+func (x *exchange) receive() (in received, failed *failure) {
+	in.stop = func() {}
+	switch {
+	case x.route == nil:
+		return in, noSuchPath.with(cmp.Or(x.state.config.BasePath, "/"))
+	case x.r.Method != http.MethodPost:
+		x.w.Header().Set("Allow", http.MethodPost)
+		return in, wrongMethod.with()
+	case !isJSON(x.r.Header):
+		return in, wrongType.with()
+	case hasTwoLengths(x.r):
+		return in, twoLengths.with().closing()
+	}
+	limit := int64(x.state.config.Limits.Body)
+	var err error
+	in.body, err = x.gateway.admission.Read(x.w, x.r, x.from, limit, x.state.config.Timeouts.Body)
+	write := x.route.operation.Effect == translate.Write
+	switch {
+	case errors.Is(err, admission.ErrTooLong):
+		return in, tooLarge.with(limit).closing()
+	case errors.Is(err, admission.ErrNoMemory):
+		return in, noMemory.with().closing()
+	case errors.Is(err, httpconn.ErrTimeout):
+		return in, lateBody.with().closing()
+	case err != nil:
+		return in, badBody.with().closing()
+	case x.route.target == nil:
+		return in, noUpstream.with()
+	case write && accesslog.Unread(x.gateway.log):
+		return in, logUnread.with() // an unknown outcome would be in no log
+	}
+	in.at = time.Now()
+	waited, inSocket := x.r.Context().Value(queueTimeKey{}).(time.Duration)
+	in.at = in.at.Add(-waited)
+	if !write {
+		return in, nil
+	}
+	// A write is sent while its caller is connected and, during a rollout or if it waited in the socket, for SendWithin
+	// (CONTRIBUTING.md, S1 and S2).
+	in.sendCtx = x.r.Context()
+	if x.route.targets != nil || inSocket {
+		in.sendCtx, in.stop = context.WithDeadline(in.sendCtx, in.at.Add(x.state.sendWithin))
+	}
+	return in, nil
+}
+
+// read reads the request, and counts it for its partner. With one upstream it is translated at once.
+func (x *exchange) read() (a asked, failed *failure) {
+	body := x.in.body.Bytes()
+	a.buffer, a.call = admission.Buffer(), x.route.readTranslation.Start()
+	a.buffer.Grow(2 * len(body))
+	var err error
+	if x.route.targets != nil {
+		err = a.call.Read(body)
+	} else {
+		a.request, err = a.call.Request(a.buffer.AvailableBuffer(), body)
+	}
+	a.who = x.gateway.identity(x.state.config, a.call.Value(billing.Partner))
+	if err != nil {
+		return a, x.route.untranslatable(err)
+	}
+	// The items of a request's lists can take much more than its body.
+	if n := a.call.ListMemory(); n > 0 && !x.in.body.Take(n) {
+		return a, noMemory.with()
+	}
+	if x.route.targets == nil {
+		x.to.target.metrics.report("request", &a.call.Report)
+	}
+	if x.route.anonymous {
+		return a, nil
+	}
+	counted, over := x.gateway.admission.EnterPartner(a.who, x.from, x.state.config.Limits.Partner, time.Now())
+	switch a.counted = counted; {
+	case over == nil:
+		return a, nil
+	case over.InFlight > 0:
+		return a, tooMany.with(over.InFlight).later(over.After)
+	}
+	return a, tooFast.with(over.Rate).later(over.After)
+}
+
+// translate returns the request in the upstream's form, with a callback address of the gateway. What was read is not
+// read again.
+func (x *exchange) translate() (out outgoing, failed *failure) {
+	out.call, out.request, out.held = x.asked.call, x.asked.request, x.gateway.admission.Hold(x.from)
+	if x.route.targets != nil {
+		if t := x.to.target.translation; t != x.route.readTranslation {
+			out.call = t.StartWith(x.asked.call)
+		}
+		var err error
+		if out.request, err = out.call.Translate(x.asked.buffer.AvailableBuffer()); err != nil {
+			return out, x.route.untranslatable(err)
+		}
+		x.to.target.metrics.report("request", &out.call.Report)
+	}
+	if out, failed = x.swapCallbackURL(out); failed != nil {
+		return out, failed
+	}
+	if x.to.route.Compare != "" {
+		out.compared = bytes.Clone(out.request) // the answer uses the same buffer
+	}
+	return out, x.tooLate()
+}
+
+// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again, and
+// while nobody reads the log an unknown outcome would be in none.
+func (x *exchange) tooLate() *failure {
+	switch sendCtx := x.in.sendCtx; {
+	case sendCtx == nil:
+	case x.r.Context().Err() != nil:
+		return callerLeft.with()
+	case sendCtx.Err() != nil && x.route.targets != nil:
+		return tooLateInRollout.with()
+	case sendCtx.Err() != nil:
+		return tooLate.with()
+	case accesslog.Unread(x.gateway.log):
+		return logUnread.with()
+	}
+	return nil
+}
+
+// send sends the request and reads the reply. A read is sent a second time, on a new connection, if its reply is a
+// refusal, or that of another call, and came on a connection that has carried another call.
+func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) {
+	target, call := x.to.target, x.out.call
+	sent = forwarded{called: true, reply: admission.Buffer()}
+	r := &upstream.Request{
+		Head: target.head, ID: x.id, Trace: upstream.TraceOf(x.r.Header), Body: x.out.request,
+		Key: x.gateway.admission.Proof(x.asked.who), NoPartnerLimit: x.route.anonymous,
+		SendCtx: x.in.sendCtx, Write: x.in.sendCtx != nil,
+		Fresh: x.route.operation != x.state.readOperation || !x.to.mayReuse(),
+		Reply: sent.reply, Limit: int64(x.state.config.Limits.Reply), Reserve: x.out.held.Reach,
+	}
+	if x.route.passThrough {
+		// The path of the request is that of the caller, below the upstream's base address.
+		r.Head = target.upstream.Head(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
+	}
+	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
+	ctx := x.r.Context()
+	if r.Write {
+		ctx = context.WithoutCancel(ctx)
+	}
+	for {
+		began := time.Now()
+		reply, sent.failed = target.do(ctx, r)
+		if !r.Connected.IsZero() {
+			began = r.Connected
+		}
+		sent.took, sent.status = time.Since(began), reply.Status
+		if sent.failed != nil {
+			return sent, reply, nil
+		}
+		answer, sent.failed = x.translateReply(&reply, sent.reply)
+		if !r.Reused || sent.failed == nil && call.Succeeded() || sent.failed != nil && !sent.failed.Another {
+			break
+		}
+		r.Fresh = true
+		sent.reply.Reset()
+		var err error
+		if r.Body, err = call.Translate(x.asked.buffer.AvailableBuffer()); err != nil { // it has succeeded before
+			sent.failed = target.unusable(reply.Status, err)
+			break
+		}
+	}
+	if sent.failed == nil {
+		target.metrics.report("reply", &call.Report)
+		if sent.says = billing.SaysOf(call, reply.Status); x.route.passThrough {
+			sent.says = max(sent.says, billing.Nothing) // there is a reply, though it may have no code
+		}
+		if x.route.targets != nil {
+			sent.state = call.ReplyValue(billing.State) != ""
+			sent.shown, sent.lacks = x.shownBy(sent.says, sent.state) // also by a reply that is not passed on
+		}
+	}
+	return sent, reply, answer
+}
+
+// mayReuse reports whether a read of a bill may get a connection that has carried another call, whose upstream can send
+// a second reply at any time. A success of a read that names another bill is not passed on. A refusal, and a success
+// without a bill, can be that of another call: it must not decide anything in the ledger.
+func (t *routed) mayReuse() bool {
+	return !t.route.Deniable && !t.route.Relevant(routing.ReadResult{Result: routing.Absent})
+}
+
+// translateReply returns the reply in the form of the caller. The reply may be unusable.
+func (x *exchange) translateReply(reply *httpconn.Reply, body *bytes.Buffer) ([]byte, *upstream.Failure) {
+	call, into := x.out.call, x.asked.buffer
+	into.Grow(2 * body.Len())
+	before := call.ListMemory()
+	answer, err := call.Reply(into.AvailableBuffer(), reply.Status, body.Bytes())
+	if n := call.ListMemory() - before; n > 0 {
+		x.out.held.Add(n)
+	}
+	switch {
+	case x.route.passThrough:
+		return body.Bytes(), nil // also if it is not JSON
+	case err != nil:
+		return nil, x.to.target.unusable(reply.Status, err)
+	}
+	return answer, nil
+}
+
+// unusable returns the failure of a reply that the translation could not read.
+func (t *routeTarget) unusable(status int, err error) *upstream.Failure {
+	unusable, ok := errors.AsType[*translate.UnusableReply](err)
+	if !ok {
+		return t.upstream.Unusable(status, "", false)
+	}
+	return t.upstream.Unusable(status, unusable.Reason, unusable.Field != "")
+}
+
+// passOn returns the answer to the caller.
+func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
+	switch x.sent.says {
+	case billing.Done, billing.NotFound, billing.Exists, billing.Refused: // what the reply says is about the bill
+		if !x.route.anonymous {
+			x.gateway.admission.Prove(x.asked.who, x.from)
+		}
+	}
+	table, call := x.state.config.Table, x.out.call
+	out := outcome{
+		status: reply.Status, body: answer, passedOn: true,
+		code: table.Code(call.Code(), x.to.target.upstream.Config.Form, table.Forms()[0]),
+	}
+	if x.route.passThrough {
+		out.contentType = reply.ContentType
+	} else {
+		if !call.Succeeded() {
+			out.body = x.state.maskHosts(answer, x.client)
+		}
+		out.status = call.Status()
+	}
+	if out.status == http.StatusTooManyRequests || out.status == http.StatusServiceUnavailable {
+		out.after = retryAfter(reply.RetryAfter)
+	}
+	return out
+}
+
+// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
+// HTTP/1.1 package framing refuses such a request.
+func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
+
+// requestID returns the caller's id if it has only safe characters, or a new one.
+func requestID(given []string) string {
+	const safe = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:"
+	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0], safe) == "" {
+		return given[0]
+	}
+	return rand.Text()
+}
+
+// isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as
+// JSON.
+func isJSON(h http.Header) bool {
+	for _, coding := range h["Content-Encoding"] {
+		if !strings.EqualFold(coding, "identity") {
+			return false
+		}
+	}
+	types := h["Content-Type"]
+	if len(types) != 1 || types[0] == "application/json" {
+		return len(types) < 2
+	}
+	kind, _, err := mime.ParseMediaType(types[0])
+	return err == nil && kind == "application/json"
+}
