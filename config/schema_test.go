@@ -118,7 +118,7 @@ var laxer = map[string][]string{
 		"upstream-tls-on-http",
 	},
 	"a schema does not compare times, sizes and addresses, which are text": {
-		"limits-trusted-mapped",
+		"limits-trusted-mapped", "cors-port",
 		"callbacks-allow", "callbacks-timeout", "drain-delay", "failures-explain-long",
 		"limits-memory", "limits-too-large",
 		"rollout-settle", "size-overflow",

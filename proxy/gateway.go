@@ -137,6 +137,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.AnswerCallback(w, r)
 		return
 	}
+	if g.answersPage(w, r) {
+		return
+	}
 	from, ok := g.admission.Enter(r)
 	if ok {
 		defer g.admission.Leave(from) // after the memory of the exchange has been given back
