@@ -30,7 +30,7 @@ func (c *Config) FitOpenFiles(files uint64) {
 		return
 	}
 	left := max(int(files)-own, int(files)/4) // with few files, the calls of some callers wait for an upstream
-	l.Connections = max(1, left*8/9)
+	l.Connections = min(most, max(1, left*8/9))
 	l.AddressConnections = min(l.AddressConnections, (l.Connections+1)/2) // one address cannot use up all
 	c.warnings = append(c.warnings, translate.Problem{File: c.File, Line: 1, Column: 1, Text: fmt.Sprintf(
 		"at most %d connections of partners and backends at a time: this process may have %d files open, "+
