@@ -191,7 +191,7 @@ func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	}
 }
 
-// A legacy read that succeeds has no code. It is a success only with HTTP 200, the requested bill and a known state.
+// A legacy read that succeeds has no code. It is a success only with HTTP 2xx, the requested bill and a known state.
 func TestR24_BareLegacyRead(t *testing.T) {
 	t.Parallel()
 	for _, row := range rows(strings.ReplaceAll(string(proxytest.ReadFile(t, "testdata/barereads.txt")), "BILL\"", demoBill+`"`)) {

@@ -427,5 +427,5 @@ func isJSON(h http.Header) bool {
 		return len(types) < 2
 	}
 	kind, _, err := mime.ParseMediaType(types[0])
-	return err == nil && kind == "application/json"
+	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && kind == "application/json"
 }

@@ -132,3 +132,15 @@ func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	}
 	probes.Wait()
 }
+
+// A caller that closes its sending direction at once, as some programs do, gets an answer to each call, also if the
+// connection is accepted only after that.
+func TestCallerThatHasClosedItsDirectionIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := newProcessTo(t, "v2", newBackend(t, replyWith(200, `{"code":"ERROR","message":"x","data":null}`)))
+	for range 20 {
+		got, err := rawBytes(p.Address(), strings.Replace(nextCall(v2("read")), "\r\n", "\r\nConnection: close\r\n", 1))
+		must(t, err)
+		equal(t, strings.HasPrefix(got, "HTTP/1.1 "), true, got)
+	}
+}

@@ -288,8 +288,8 @@ func TestProxyProtocolIsNamed(t *testing.T) {
 	for name, p := range map[string]*process{
 		"plain": newProcess(t, anyPort+oneUpstream("v2", refusedURL)), "tls": newAuthority(t).newProcess(oneUpstream("v2", refusedURL)),
 	} {
-		got, _ := rawBytes(p.Address(), header+nextCall(v2("read"))) // a reset can take the answer
+		got, err := rawBytes(p.Address(), header+nextCall(v2("read"))) // a reset can take the answer
 		equal(t, strings.Contains(got, "200 OK"), false, name, got)
-		proxytest.Eventually(t, func() bool { return strings.Contains(p.logs.String(), "of the PROXY protocol") }, func() string { return name + got + p.logs.String() + p.metrics() })
+		proxytest.Eventually(t, func() bool { return strings.Contains(p.logs.String(), "of the PROXY protocol") }, func() string { return fmt.Sprint(name, got, err, p.logs) })
 	}
 }

@@ -81,7 +81,7 @@ func (t *Translation) ExplainRequest(src []byte) *Explanation {
 // ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the
 // client's request. If it is nil, nothing is echoed, and a success may be about anything.
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
-	call, x := t.Start(), &trace{src: slices.Clone(src)}
+	call, x := t.Start(), &trace{src: bytes.Clone(bytes.TrimPrefix(src, byteOrderMark))}
 	defer call.Release()
 	if call.alone = request == nil; request != nil {
 		_, _ = call.Request(nil, slices.Clone(request)) // the reply to a refused request is read like one to an empty request

@@ -280,7 +280,7 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 		}
-		if f.must || f.repeats || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
+		if f.must || f.repeats || m == Reply && f.Required || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
 			p.checked = append(p.checked, slot)
 		}
 		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {

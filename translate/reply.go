@@ -1,7 +1,7 @@
 package translate
 
 import (
-	"cmp"
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -36,7 +36,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 
 // readReply reads a reply into the slots, and its code. The result has no reason if the reply is usable.
 func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
-	isObject, fault := c.scan(p, src, c.reply)
+	isObject, fault := c.scan(p, bytes.TrimPrefix(src, byteOrderMark), c.reply)
 	switch {
 	case fault != nil:
 		no.Reason = fault.reason.String()
@@ -56,7 +56,8 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		if p.bare {
 			wrong += ", and the fields are not those of a success without an envelope"
 		}
-		if is.proven && envelope[flagSlot].kind == absent && code.kind == absent && status == cmp.Or(o.status[p.from], statusOK) {
+		alone := envelope[flagSlot].kind == absent && code.kind == absent
+		if is.proven && alone && (status == o.status[p.from] || o.status[p.from] == 0 && status/100 == statusOK/100) {
 			found, wrong = codes[p.from], ""
 		}
 	}
@@ -75,6 +76,8 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	case p.from == p.to:
 	case is.misleads != nil:
 		no.Reason = is.misleads.source + " " + why(noCounterpart, p.toForm.name).String()
+	case is.lacks != nil:
+		no.Reason = "a success without its " + is.lacks.source
 	case is.nameless:
 		no.Reason = "a success that does not name what the request is about"
 	case o.bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
@@ -95,6 +98,7 @@ type look struct {
 	of       value    // its value
 	others   []int    // the slots of fields that repeat the request, and differ
 	misleads *mapping // has a value that would have another meaning in the other form
+	lacks    *mapping // is missing, and a success must have it
 	// Of a form without envelope: a field that must equal the request is missing.
 	nameless bool
 	// Without a code the reply is a success of this call. It has the value of the request in every field that must equal
@@ -122,6 +126,9 @@ func (c *Call) look(p *plan, slots []value) (is look) {
 		}
 		if f.class == Exact && is.misleads == nil && f.misleads(v) {
 			is.misleads = f
+		}
+		if f.Required && none && f.source != "" && is.lacks == nil {
+			is.lacks = f
 		}
 		if !p.bare || secret || !f.must && f.Means == nil {
 			continue

@@ -35,7 +35,8 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		forbidden string // keys and things
 	}{
 		{"in a request", m == Request, "means, no_value_while, other, a value of the request"},
-		{"in a reply", m == Reply, "check, code, required: true, a constant, a refusal"},
+		{"in a reply", m == Reply, "check, code, a constant, a refusal"},
+		{"in a reply of a read", m == Reply && o.Effect != Write, "required: true"},
 		{"in a reply without means, such as means: {VALUE: MEANING}", m == Reply, "a role with moves"},
 		{
 			"in a callback", m == callbackMessage,

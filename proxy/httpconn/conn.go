@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -30,10 +29,7 @@ const (
 // ErrTimeout is the error of a call that has reached its deadline, or whose context has ended.
 var ErrTimeout = os.ErrDeadlineExceeded
 
-var (
-	errLargeHead = fmt.Errorf("the head of the reply is larger than %d bytes", maxHead)
-	errInterim   = fmt.Errorf("there are more than %d interim replies", maxInterim)
-)
+var errLargeHead = errors.New("the head of the reply is larger than maxHead")
 
 // A Conn is a connection to a server. It belongs to one goroutine until Release.
 type Conn struct {
@@ -55,6 +51,7 @@ type Conn struct {
 	deadline time.Time   // of the socket: until, or an earlier one at which ctx begins to be watched
 	unwatch  func() bool // ends the watch of ctx; nil if it has not begun
 
+	ended    bool       // the server sends no more
 	headLeft int64      // how much of a head may still be read; unlimited in the body
 	failed   error      // of a read in this call, other than io.EOF
 	writing  chan error // gets the result of a large write; nil if there is none
@@ -104,7 +101,7 @@ func (c *Conn) Begin(ctx context.Context, now, until time.Time) {
 	}
 	c.setDeadline(until)
 	c.socket.sent.Store(false)
-	c.failed, c.keep, c.body = nil, false, body{}
+	c.failed, c.ended, c.keep, c.body = nil, false, false, body{}
 	c.headLeft = maxHead
 }
 
@@ -184,7 +181,7 @@ func (c *Conn) readHead() (Reply, error) {
 	for range maxInterim + 1 {
 		response, err := http.ReadResponse(c.reader, nil)
 		if err != nil {
-			return Reply{}, c.cause(err)
+			return Reply{}, c.cause(err, suspects(arrived))
 		}
 		if s := response.StatusCode; s >= 200 || s < 100 || s == http.StatusSwitchingProtocols {
 			c.keep = kind == strict
@@ -193,16 +190,23 @@ func (c *Conn) readHead() (Reply, error) {
 			return replyOf(response), nil
 		}
 	}
-	return Reply{}, errInterim
+	return Reply{}, &FramingError{"more than 5 interim replies"}
 }
 
 // cause returns the error of the connection that has led to err: net/http reports a read that fails in a header or a
-// trailer as malformed.
-func (c *Conn) cause(err error) error {
-	if c.failed != nil && err != io.EOF {
+// trailer as malformed. An error that is none of the connection is a [FramingError].
+func (c *Conn) cause(err error, where string) error {
+	switch {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return err
+	case c.failed == errLargeHead:
+		where = "a head of more than 64 KiB"
+	case c.failed != nil:
 		return c.failed
+	case c.ended:
+		return io.ErrUnexpectedEOF
 	}
-	return err
+	return &FramingError{where}
 }
 
 // endWrite waits for the end of a large write, and ends it if it is still in progress. It returns false if the request
@@ -303,7 +307,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 		err = io.EOF
 	}
 	if err != nil {
-		b.ended, err = err == io.EOF, b.conn.cause(err)
+		b.ended, err = err == io.EOF, b.conn.cause(err, "its chunks")
 	}
 	return n, err
 }
@@ -321,7 +325,7 @@ func (r *headReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.net.Read(p)
 	r.headLeft -= int64(n)
-	if err != nil && err != io.EOF {
+	if r.ended = r.ended || err == io.EOF; err != nil && err != io.EOF {
 		r.failed = err
 	}
 	return n, err

@@ -167,3 +167,46 @@ func setOnce(to *string, value []byte, last string) bool {
 	}
 	return true
 }
+
+// A FramingError is the error of a reply of which nobody can say for certain where it ends, or that is no HTTP.
+type FramingError struct {
+	Where string // the header by its name, or another part of the reply; it has no value of the reply
+}
+
+func (e *FramingError) Error() string { return "the framing of the reply is not valid: " + e.Where }
+
+// suspects names the part of a head that net/http has not taken, as far as the head has arrived.
+func suspects(head []byte) string {
+	lines := bytes.Split(head, []byte("\n"))
+	if !bytes.HasPrefix(lines[0], []byte("HTTP/")) {
+		return "the status line"
+	}
+	seen := map[string]string{}
+	for _, line := range lines[1:] {
+		if line = bytes.TrimRight(line, "\r"); len(line) == 0 {
+			break
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok && line[0] != ' ' && line[0] != '\t' {
+			return "a header line without a colon"
+		}
+		for _, framing := range []string{"Transfer-Encoding", "Content-Length"} {
+			if strings.EqualFold(string(name), framing) {
+				value := strings.TrimSpace(string(value))
+				if was, twice := seen[framing]; twice && (was != value || framing == "Transfer-Encoding") {
+					return framing + ", twice"
+				}
+				seen[framing] = value
+			}
+		}
+	}
+	switch length, encoding := seen["Content-Length"], seen["Transfer-Encoding"]; {
+	case encoding != "" && !strings.EqualFold(encoding, "chunked"):
+		return "Transfer-Encoding"
+	case length != "" && !allDigits(length):
+		return "Content-Length"
+	}
+	return "a header"
+}
+
+func allDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -274,7 +272,6 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	if err != nil {
 		return without(notAllowed, "the address is not called: "+err.Error())
 	}
-	u.RawQuery = unwritten.ReplaceAllStringFunc(u.RawQuery, url.PathEscape)
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(c.Body))
 	if err != nil {
 		return without(notAllowed, "the address is not called: it cannot be written as a request")
@@ -292,13 +289,15 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 		return without(outcomeOf(err), s.reason(err))
 	}
 	defer func() { _ = res.Body.Close() }()
-	var answer []byte
-	var undecoded string
+	var a answer
 	// After a switch the body is the connection, and reading it does not end with ctx.
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		answer, undecoded, err = readAnswer(res)
+		a, err = readAnswer(res)
 	}
-	code, acknowledged := s.rows.Answered(translate.Form(c.Form), answer)
+	if a.ignored {
+		r.metrics.ignored(c.Upstream)
+	}
+	code, acknowledged := s.rows.Answered(translate.Form(c.Form), a.body)
 	status, shown, why := res.StatusCode, "", ""
 	if !event {
 		shown = answeredCode(c, code)
@@ -307,12 +306,12 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	switch inside := status/100 == 2; {
 	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && acknowledged):
 		outcome, reason = taken, ""
-	case inside && undecoded != "":
-		outcome, why = badAnswer, undecoded+anyWouldDo
+	case inside && a.undecoded != "":
+		outcome, why = badAnswer, a.undecoded+anyWouldDo
 	case inside && err != nil:
 		outcome, why = outcomeOf(err), s.reason(err)
 	case inside:
-		outcome, why = badAnswer, reasonOf2xx(answer, shown, code)+anyWouldDo
+		outcome, why = badAnswer, reasonOf2xx(a, shown, code)+anyWouldDo
 	}
 	if why != "" {
 		reason += " but " + why
@@ -323,10 +322,6 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 }
 
 const anyWouldDo = " (a success with callbacks.success: any-2xx)"
-
-// unwritten are the blanks and non-ASCII characters of a query. Partners' queries have them; net/url does not escape
-// them, and strict servers refuse such a request line.
-var unwritten = regexp.MustCompile(`[^!-~]`)
 
 // outcomeOf returns how an attempt without an answer ended.
 func outcomeOf(err error) string {

@@ -111,21 +111,39 @@ func callbacksOf(c *config.Config) *config.Callbacks {
 	return &defaults
 }
 
-// check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the
-// partner. It shows nothing of the address, which may contain a secret.
+// check checks an address without resolving its host, and returns it as it is called: without blanks around it, with
+// the host in ASCII, and the rest as RFC 3986 has it. The error is for the partner. It shows nothing of the address,
+// which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
 	if len(address) > maxAddress { // first: a long host takes seconds to convert
 		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
 		u = new(url.URL)
 	}
 	if wrong := g.wrong(u); wrong != "" {
 		return nil, errors.New(wrong)
 	}
+	// EscapedPath is another path if one letter of RawPath needs escaping: %2F would become a slash.
+	u.RawPath = escaped(cmp.Or(u.RawPath, u.EscapedPath()))
+	u.RawQuery = escaped(u.RawQuery)
 	return u, nil
 }
+
+// escaped escapes what RFC 3986 does not allow in a path or a query. Partners' addresses have it; net/url leaves it as
+// it is, and strict servers refuse such a request line.
+func escaped(part string) string {
+	return escapable.ReplaceAllStringFunc(part, func(found string) string {
+		if len(found) == len("%20") && found[0] == '%' {
+			return found
+		}
+		return url.PathEscape(found)
+	})
+}
+
+// escapable is an escape, or one character that needs one.
+var escapable = regexp.MustCompile(`%[0-9A-Fa-f]{2}|[^\w.~!$&'()*+,;=:@/?-]`)
 
 // wrong says why an address is never called; "" if it may be. It changes the host to ASCII.
 func (g *guard) wrong(u *url.URL) string {

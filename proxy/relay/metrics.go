@@ -60,7 +60,8 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 			"recognised by the table.", "as"),
 		fields: counter("fields",
 			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
-				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
+				"documented or are missing. unknown: all fields that are not in the table. ignored: a header "+
+				"Content-Encoding of a callback or a partner's answer that names no coding.", "what", "field"),
 	}
 	m.unclaimed = promauto.With(to).NewCounter(prometheus.CounterOpts{
 		Name: "billbridge_callbacks_claims_failed_total",
@@ -92,6 +93,7 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	for _, as := range []translate.Recognition{translate.InForm, translate.Unrecognised} {
 		m.passed.WithLabelValues(upstream, string(as))
 	}
+	m.fields.WithLabelValues(upstream, "ignored", contentEncoding)
 	c := t.Callback()
 	if c == nil {
 		return
@@ -112,6 +114,13 @@ func (m *metrics) knowDelivery(upstream string) {
 	for _, outcome := range outcomes {
 		m.attempts.WithLabelValues(upstream, outcome)
 	}
+}
+
+const contentEncoding = "Content-Encoding"
+
+// ignored counts a header Content-Encoding that names no content coding.
+func (m *metrics) ignored(upstream string) {
+	m.fields.WithLabelValues(upstream, "ignored", contentEncoding).Inc()
 }
 
 // passage counts what a translation dropped or could not convert, or that there was no translation.

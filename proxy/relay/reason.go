@@ -2,9 +2,6 @@ package relay
 
 import (
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -63,16 +60,21 @@ func (s *settings) reason(err error) string {
 }
 
 // reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.
-func reasonOf2xx(answer []byte, shown, code string) string {
+func reasonOf2xx(a answer, shown, code string) string {
+	isJSON := translate.IsJSON(a.body)
 	switch {
 	case shown != "":
 		return "code " + shown
-	case len(answer) == 0:
+	case len(a.body) == 0:
 		return "an empty body"
 	case code != "":
 		return "a code that cannot be shown"
-	case !translate.IsJSON(answer):
+	case !isJSON && a.encoding != "":
+		return "the body is not JSON, and " + a.encoding
+	case !isJSON:
 		return "the body is not JSON"
+	case a.encoding != "":
+		return "no code in the body, which is " + a.encoding
 	}
 	return "no code in the body"
 }
@@ -106,35 +108,4 @@ func ofStatus(status int) (outcome, reason string) {
 		outcome = badStatus
 	}
 	return outcome, fmt.Sprintf("HTTP %d%s", status, more)
-}
-
-// readAnswer reads a partner's answer, up to answerLimit. The gateway asks for no content coding, but some
-// settings of PHP and of web servers compress all answers. undecoded says in words why an answer cannot be decoded.
-func readAnswer(res *http.Response) (answer []byte, undecoded string, err error) {
-	sent, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
-	coding := strings.ToLower(strings.Join(res.Header["Content-Encoding"], ","))
-	if err != nil || len(sent) == 0 || coding == "" || coding == "identity" {
-		return sent, "", err
-	}
-	var body io.Reader
-	compressed := bytes.NewReader(sent)
-	switch coding {
-	case "gzip", "x-gzip":
-		body, err = gzip.NewReader(compressed)
-	case "deflate":
-		if body, err = zlib.NewReader(compressed); err != nil { // some servers leave out the header of zlib
-			body, err = flate.NewReader(bytes.NewReader(sent)), nil
-		}
-	case "br", "zstd", "compress":
-		return nil, "it answers in " + coding + ", which is not decoded here", nil
-	default:
-		return nil, "it answers in a coding that is not decoded here", nil
-	}
-	if err == nil {
-		answer, err = io.ReadAll(io.LimitReader(body, answerLimit))
-	}
-	if err != nil {
-		return nil, "the body is not valid " + coding, nil
-	}
-	return answer, "", nil
 }

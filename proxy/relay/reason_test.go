@@ -128,7 +128,9 @@ func TestReasonsOfErrors(t *testing.T) {
 // the status, the body, and what comes of it.
 func TestReasonsOfAnswers(t *testing.T) {
 	t.Parallel()
-	words := strings.NewReplacer("DOCUMENTED", documented["legacy"], "PAYMENT", inV2, "KEY", key, "LONG", strings.Repeat(" ", 64<<10))
+	words := strings.NewReplacer("DOCUMENTED", documented["legacy"], "PAYMENT", inV2, "KEY", key, "LONG", strings.Repeat(" ", 64<<10),
+		"SEONG", "\xbc\xba", "GONG", "\xb0\xf8", "WESTERN", "\xe9", "BOM", "\ufeff", // 성공 in EUC-KR, é in ISO 8859-1
+		"UTF16MARKED", "\xfe\xff\x00{\x00}", "UTF16", "{\x00\"\x00c\x00")
 	for _, row := range proxytest.Rows(t, "testdata/answers.txt") {
 		status, err := strconv.Atoi(row[0])
 		must(t, err)

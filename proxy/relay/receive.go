@@ -124,7 +124,6 @@ var ErrNoMemory = errors.New("there is no memory for the body")
 // read reads the body, bounded (R34).
 func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	limit := int64(in.s.config.Limits.Body)
-	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // the header may have several lines
 	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
 	over := int64(len(body)) > limit
 	if over || err != nil {
@@ -141,8 +140,13 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 		return nil, &refusal{http.StatusServiceUnavailable, "no_memory", "too many bodies are held now"}
 	case err != nil:
 		return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
-	case coding != "" && !strings.EqualFold(coding, "identity"):
+	}
+	coding, ignored := codingOf(req.Header, body)
+	if coding != "" {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
+	}
+	if ignored {
+		in.relay.metrics.ignored(in.address.Upstream)
 	}
 	return body, nil
 }

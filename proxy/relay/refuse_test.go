@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,18 +198,33 @@ func TestMethodOfTheTable(t *testing.T) {
 	}
 }
 
+// What is no content coding, such as a charset, is ignored over JSON. A coding may hide what the body says.
 func TestContentCodingsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, lines := range [][]string{{"gzip"}, {"br"}, {"identity, gzip"}, {"x"}, {"identity", "gzip"}, {"", "gzip"}} {
+	codings := strings.Fields("gzip x-gzip DEFLATE br zstd compress x-compress dcb dcz exi pack200-gzip aes128gcm")
+	for _, lines := range slices.Concat([][]string{{"identity, gzip"}, {"identity", "gzip"}, {"", "gzip"}, {"utf-8,\tgzip"}}, slices.Collect(slices.Chunk(codings, 1))) {
 		s := newTestRelay(t, setup{form: "legacy"})
 		r := httptest.NewRequest("POST", s.path("v2"), strings.NewReader(inLegacy))
 		r.Header["Content-Encoding"] = lines
 		s.holds(s.send(r), "legacy", 415, "up", "coding")
+		s.counts(ignored)
+	}
+	for _, body := range []string{"", "paid", "bill_id=" + bill, inLegacy + inLegacy, "\ufeff" + inLegacy, compressed(t, "gzip", inLegacy)} {
+		s := newTestRelay(t, setup{form: "legacy"})
+		s.holds(s.post(s.path("v2"), body, "Content-Encoding", "utf-8"), "legacy", 415, "up", "coding")
+		s.counts(ignored)
+	}
+	for _, coding := range []string{"UTF-8", "utf-8", "text", "x", "identity, utf-8", "utf8;q=1"} {
+		s := newTestRelay(t, setup{form: "legacy"})
+		s.accept(s.path("v2"), inLegacy, "Content-Encoding", coding)
+		equal(t, s.only().Bill, bill)
+		s.counts(ignored, counted)
 	}
 	s := newTestRelay(t, setup{})
 	path := s.path("v2")
 	s.accept(path, "1", "Content-Encoding", "Identity")
 	s.accept(path, "2", "Content-Encoding", "")
+	s.counts(ignored)
 }
 
 // Bodies are limited by the bytes received, whatever the headers say.

@@ -29,11 +29,13 @@ const (
 	storedAnswer = 500      // bytes of it that are stored
 )
 
-// Callback reports one payment, cancel or destroy to the partner ("Events").
+// Callback reports one payment, cancel or destroy to the partner ("Events"), or the status of a registration.
 type Callback struct {
 	Partner   string    `json:"partner"`
-	BillID    string    `json:"bill_id"`
-	BillState string    `json:"bill_state"` // F, C or D
+	BillID    string    `json:"bill_id"`            // empty for a registration
+	BillState string    `json:"bill_state"`         // F, C or D, or the status of a registration
+	Member    string    `json:"member,omitempty"`   // of a registration
+	Merchant  string    `json:"merchant,omitempty"` // of a registration
 	Form      string    `json:"form"`
 	URL       string    `json:"url"`
 	Body      string    `json:"body"` // exactly as sent, unless a fault changes it
@@ -46,10 +48,12 @@ type Callback struct {
 	fault Fault // of the next attempt
 }
 
-// callbackKey identifies a callback: a bill has one for each state that was reported.
-type callbackKey struct{ partner, id, billState string }
+// callbackKey identifies a callback: a bill, or a registration, has one for each state that was reported.
+type callbackKey struct{ partner, id, billState, member, merchant string }
 
-func (c Callback) key() callbackKey { return callbackKey{c.Partner, c.BillID, c.BillState} }
+func (c Callback) key() callbackKey {
+	return callbackKey{c.Partner, c.BillID, c.BillState, c.Member, c.Merchant}
+}
 
 // Attempt is one attempt to deliver a callback.
 type Attempt struct {
@@ -108,7 +112,7 @@ func (s *Service) Notify(partnerKey, billID string) error {
 	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
 		err := noCallback(b)
 		for _, state := range []string{statePaid, stateCancelled, stateDestroyed} {
-			if c := t.Callbacks.get(callbackKey{b.Partner, b.ID, state}); c != nil {
+			if c := t.Callbacks.get(callbackKey{partner: b.Partner, id: b.ID, billState: state}); c != nil {
 				err = nil
 				again := *c
 				again.schedule(t)
@@ -177,7 +181,7 @@ func (n *sender) sendDue() {
 			}
 			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
 			// partner gets them in order. The end of that attempt calls sendDue again.
-			paid := t.Callbacks.get(callbackKey{k.partner, k.id, statePaid})
+			paid := t.Callbacks.get(callbackKey{partner: k.partner, id: k.id, billState: statePaid})
 			waits := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
 			if _, running := n.running[k]; !running && !waits && len(n.running) < maxAttempts {
 				n.running[k] = struct{}{}
@@ -240,9 +244,12 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	x := &Exchange{
 		Facts: Facts{
 			Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Bill: c.BillID,
-			ContentType: "application/json; charset=utf-8", UserAgent: "billbridge-sandbox", Before: c.BillState,
+			ContentType: "application/json; charset=utf-8", UserAgent: "billbridge-sandbox",
 		},
 		Partner: c.Partner, Method: http.MethodPost, Path: c.URL, Request: body, Fault: f,
+	}
+	if c.BillID != "" {
+		x.Before = c.BillState
 	}
 	defer func() {
 		x.Status, x.Done = made.Status, err == nil

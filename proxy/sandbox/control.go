@@ -34,6 +34,7 @@ import (
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
+//	POST   /mappings/notify        {"partner","member","merchant","status"}: sends the callback of a status
 //	POST   /points                 {"partner","points"}: sets the points of a prepaid partner
 //	GET    /clock                  the time of the service
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
@@ -91,13 +92,15 @@ func (s *Service) Control() http.Handler {
 			}
 			return reply(codeNoTransaction, nil)
 		}),
-		"POST /mappings/complete": on(func(in struct {
-			ofPartner
-			Member   string `json:"member"`
-			Merchant string `json:"merchant"`
+		"POST /mappings/complete": on(func(in ofMerchant, _ ask) any {
+			return s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+		}),
+		"POST /mappings/notify": on(func(in struct {
+			ofMerchant
+			Status string `json:"status"`
 		}, _ ask,
 		) any {
-			return s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+			return s.NotifyMapping(in.Partner, in.Member, in.Merchant, in.Status)
 		}),
 		"POST /points": on(func(in struct {
 			ofPartner
@@ -160,6 +163,13 @@ type ofPartner struct {
 }
 
 func (of *ofPartner) owner() *string { return &of.Partner }
+
+// ofMerchant is a body that names a registration.
+type ofMerchant struct {
+	ofPartner
+	Member   string `json:"member"`
+	Merchant string `json:"merchant"`
+}
 
 // excludes reports whether another partner than key is named.
 func (of ofPartner) excludes(key string) bool { return cmp.Or(of.Partner, key) != key }

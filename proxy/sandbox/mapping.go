@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -51,25 +51,54 @@ func (c *call) register() error {
 	return nil
 }
 
-// CompleteMapping completes a sign-up. Fields that the registration does not have get example values. It fails if there
-// is no such registration.
+// CompleteMapping completes a sign-up, and reports that. Fields that the registration does not have get example values.
+// It fails if there is no such registration.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
-	return s.update(func(t *tables) error {
-		m := t.Mappings.get(mappingKey{partnerKey, memberID, merchantID})
-		if m == nil {
-			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, memberID, merchantID)
-		}
-		t.Mappings.put(completeMapping(*m, t.now))
+	return s.withMapping(mappingKey{partnerKey, memberID, merchantID}, func(t *tables, m *mapping) error {
+		t.complete(*m)
 		return nil
 	})
+}
+
+// NotifyMapping sends the callback of a registration's status, which the registration need not have.
+func (s *Service) NotifyMapping(partnerKey, memberID, merchantID, status string) error {
+	return s.withMapping(mappingKey{partnerKey, memberID, merchantID}, func(t *tables, m *mapping) error {
+		switch {
+		case !slices.Contains(statuses, status):
+			return badRequest("status: expected one of " + strings.Join(statuses, ", "))
+		case m.CallbackURL == "":
+			return fmt.Errorf("%w with a callback: member %q, merchant %q", errNoMapping, memberID, merchantID)
+		}
+		t.report(m, status)
+		return nil
+	})
+}
+
+// statuses are those that callbacks of registrations report (field notes, Registration status callbacks).
+var statuses = strings.Fields(
+	"INITIALIZED MEMBER_MAPPED MERCHANT_OPENING PENDING PAUSED COMPLETED LEGACY MAPPED FAILED REJECTED")
+
+// withMapping runs f on a registration, and sends callbacks that are due then.
+func (s *Service) withMapping(k mappingKey, f func(*tables, *mapping) error) error {
+	err := s.update(func(t *tables) error {
+		m := t.Mappings.get(k)
+		if m == nil {
+			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, k.member, k.merchant)
+		}
+		return f(t, m)
+	})
+	if err == nil {
+		s.sendDue()
+	}
+	return err
 }
 
 // signUpPage shows a registration, or completes it when its button was pressed.
 func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen {
 	var m mapping
-	err := s.update(func(t *tables) error {
-		if m = *t.Mappings.get(k); form != nil {
-			t.Mappings.put(completeMapping(m, t.now))
+	err := s.withMapping(k, func(t *tables, now *mapping) error {
+		if m = *now; form != nil {
+			t.complete(m)
 		}
 		return nil
 	})
@@ -82,15 +111,40 @@ func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen
 	return screen{status: http.StatusOK, template: "signup", data: m}
 }
 
-// completeMapping returns m completed. Empty fields get an example.
-func completeMapping(m mapping, now time.Time) mapping {
+// complete completes a sign-up, and reports that if it is news. Empty fields get an example.
+func (t *tables) complete(m mapping) {
+	isNews := m.Status != mappingCompleted
 	m.Company = cmp.Or(m.Company, "데모상사")
 	m.Branch = cmp.Or(m.Branch, "신규점")
 	m.CEO = cmp.Or(m.CEO, "김가입")
 	m.Email = cmp.Or(m.Email, "signup@example.com")
 	m.Number = cmp.Or(m.Number, "0000000000")
-	m.Status, m.Updated = mappingCompleted, now
-	return m
+	m.Status, m.Updated = mappingCompleted, t.now
+	t.Mappings.put(m)
+	if isNews {
+		t.report(&m, mappingCompleted)
+	}
+}
+
+// report adds the callback of a registration's status, if there is an address. The document shows no such callback: it
+// has the fields of a read of the status, and the status.
+func (t *tables) report(m *mapping, status string) {
+	c := Callback{
+		Partner: m.Partner, BillState: status, Member: m.MemberID, Merchant: m.MerchantID, Form: string(formV2),
+		URL: m.CallbackURL, Made: t.now, Attempts: []Attempt{},
+	}
+	if c.URL == "" {
+		return
+	}
+	if before := t.Callbacks.get(c.key()); before != nil { // a status can come back
+		c.Attempts = before.Attempts
+	}
+	told := *m
+	told.Status = status
+	c.Body = string(told.record(
+		"apiKey member merchant companyNm branchNm businessNumber mappingStatus reviewStatus regDt updDt"))
+	c.schedule(t)
+	t.Callbacks.put(c)
 }
 
 // ofPartner returns the merchants of a partner, in the order of registration.
@@ -98,14 +152,14 @@ func (t *tables) ofPartner(key string) []mapping {
 	return slices.DeleteFunc(t.Mappings.all(), func(m mapping) bool { return m.Partner != key })
 }
 
-// record returns the reply of an operation about one merchant.
-func (c *call) record(m *mapping) json.RawMessage {
+// record returns fields of a registration, for a reply or a callback.
+func (m *mapping) record(fields string) json.RawMessage {
 	values := map[string]any{
-		"apiKey": c.Partner, "mappingStatus": m.Status, "reviewStatus": reviewShown,
+		"apiKey": m.Partner, "mappingStatus": m.Status, "reviewStatus": reviewShown,
 		"regDt": m.Registered.In(seoul).Format(timestampLayout), "updDt": m.Updated.In(seoul).Format(timestampLayout),
 	}
 	eachText(m, func(name string, text *string) { values[name] = *text })
-	return formV2.object(c.op.reply, values)
+	return formV2.object(fields, values)
 }
 
 // list lists the registered merchants of a partner ("/read/mapping"), or those that are mapped ("/read/merchant").
@@ -113,7 +167,7 @@ func (c *call) list() error {
 	list := []json.RawMessage{}
 	for _, m := range c.t.ofPartner(c.Partner) {
 		if m.Status == mappingCompleted || c.op.name == opMappings {
-			list = append(list, c.record(&m))
+			list = append(list, m.record(c.op.reply))
 		}
 	}
 	c.data = list
@@ -126,7 +180,7 @@ func (c *call) status() error {
 	if m == nil {
 		return codeNoReview
 	}
-	c.data = c.record(m)
+	c.data = m.record(c.op.reply)
 	return nil
 }
 
@@ -157,6 +211,6 @@ func (c *call) mapMerchant() error {
 	}
 	a.Mapped = append(slices.Clip(a.Mapped), place)
 	c.t.Accounts.put(a)
-	c.t.Mappings.put(completeMapping(*m, c.t.now))
+	c.t.complete(*m)
 	return nil
 }

@@ -254,7 +254,7 @@ func (s *Service) answer(c *call, x *Exchange) {
 	case x.Fault.Show != "":
 		c.found.show(x.Fault.Show)
 	}
-	if s.opt.CallbackCancelDestroy {
+	if s.opt.CallbackCancelDestroy || c.op.name == opMapMerchant {
 		s.sendDue()
 	}
 	x.Reply, x.Code, x.Done = c.success(), codeSuccess, true

@@ -50,7 +50,8 @@ func (n *unusedConns) track(s *http.Server) {
 		var queueTime time.Duration
 		if !framing.Resumed(conn) {
 			var closed bool
-			if queueTime, closed = socketState(conn); closed {
+			// A caller that has just closed its sending direction may still wait for the answer.
+			if queueTime, closed = socketState(conn); closed && queueTime > minQueueTime {
 				_ = conn.Close()
 			}
 		}

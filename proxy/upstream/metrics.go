@@ -9,6 +9,7 @@ import (
 type Metrics struct {
 	inFlight, waiting, breakerState *prometheus.GaugeVec
 	errors, extra, breakerChanges   *prometheus.CounterVec
+	unknownCodings                  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. It panics if r has them.
@@ -29,6 +30,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		errors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.", "reason"),
 		extra: counter("upstream_extra_replies_total",
 			"Connections to an upstream on which something arrived that belongs to no call."),
+		unknownCodings: counter("upstream_unknown_codings_total",
+			"Replies that were read though their Content-Encoding is none that is known, such as utf-8."),
 		breakerChanges: counter("upstream_breaker_changes_total",
 			"Changes of the breaker of an upstream, by the new state.", "state"),
 	}
@@ -37,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // Delete deletes the series of an upstream that is no longer in the config.
 func (m *Metrics) Delete(upstream string) {
 	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
-		m.inFlight, m.waiting, m.breakerState, m.errors, m.extra, m.breakerChanges,
+		m.inFlight, m.waiting, m.breakerState, m.errors, m.extra, m.breakerChanges, m.unknownCodings,
 	} {
 		v.DeletePartialMatch(prometheus.Labels{"upstream": upstream})
 	}

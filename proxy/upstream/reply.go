@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +16,10 @@ import (
 const chunk = 16 << 10
 
 // readReply reads the whole body and decompresses it. It returns an error if the result is longer than the limit, or if
-// the budget for bodies is used up. The reply to a write is read also then: else its outcome would become unknown.
-func readReply(reply *httpconn.Reply, r *Request) error {
+// the budget for bodies is used up. A coding that nobody knows, such as utf-8, is none if the body is JSON. The reply to a write is read also then: else its outcome would become unknown.
+func (u *Upstream) readReply(reply *httpconn.Reply, r *Request) error {
 	body, buf, limit := reply.Body, r.Reply, r.Limit
+	unknown := false
 	switch strings.ToLower(reply.ContentEncoding) {
 	case "", "identity":
 	case "gzip", "x-gzip":
@@ -26,8 +28,10 @@ func readReply(reply *httpconn.Reply, r *Request) error {
 			return unzipError(err)
 		}
 		body = unzip
+	case "br", "compress", "x-compress", "deflate", "zstd", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm":
+		return errCoding
 	default:
-		return &Failure{Kind: NotJSON, Detail: "unsupported Content-Encoding"}
+		unknown = true
 	}
 	buf.Grow(int(min(max(reply.Length, 0), limit, firstRead)) + 1)
 	var err error
@@ -45,6 +49,11 @@ func readReply(reply *httpconn.Reply, r *Request) error {
 	switch {
 	case int64(buf.Len()) > limit:
 		return &Failure{Kind: TooLarge, Detail: fmt.Sprintf("over %d bytes", limit)}
+	case err == io.EOF && unknown && !json.Valid(buf.Bytes()):
+		return errCoding
+	case err == io.EOF && unknown:
+		u.codings.Inc()
+		return nil
 	case err == io.EOF:
 		return nil
 	case body != reply.Body:
@@ -52,6 +61,8 @@ func readReply(reply *httpconn.Reply, r *Request) error {
 	}
 	return err
 }
+
+var errCoding = &Failure{Kind: NotJSON, Detail: "unsupported Content-Encoding"}
 
 // firstRead limits the memory that a reply gets by its Content-Length, before its bytes arrive.
 const firstRead = 64 << 10

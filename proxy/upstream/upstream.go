@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,6 +31,7 @@ type Upstream struct {
 	fixed    []byte // the header fields that all calls have in common
 	inFlight prometheus.Gauge
 	extra    prometheus.Counter
+	codings  prometheus.Counter // replies with a coding that nobody knows
 	metrics  *Metrics
 	log      *slog.Logger
 
@@ -63,7 +65,7 @@ func New(c *config.Upstream, userAgent string, m *Metrics, log *slog.Logger, dia
 	pool.Address = net.JoinHostPort(name, cmp.Or(port, "80"))
 	u := &Upstream{
 		Config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m, log: log,
-		extra:       m.extra.WithLabelValues(c.Name),
+		extra: m.extra.WithLabelValues(c.Name), codings: m.unknownCodings.WithLabelValues(c.Name),
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
 		// reach the upstream. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not
@@ -273,7 +275,7 @@ func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (h
 		until = deadline
 	}
 	conn.Begin(ctx, r.Connected, until)
-	reply, err := roundTrip(conn, r)
+	reply, err := u.roundTrip(conn, r)
 	if err == nil {
 		return reply, nil
 	}
@@ -290,12 +292,31 @@ func (u *Upstream) call(ctx context.Context, conn *httpconn.Conn, r *Request) (h
 		failure.Kind, failure.stale = Refused, (r.Reused || conn.Waited()) && !failure.Gone
 	case r.Reused && !r.Write && !conn.Answered() && !failure.Gone:
 		failure.stale, r.Fresh = true, true // only a used connection can be closed so: the repetition is the only one
+	default:
+		failure.Kind, failure.Detail = broken(err, conn.Answered())
 	}
 	return httpconn.Reply{}, failure
 }
 
+// broken is how a connection broke off before the end of the reply.
+func broken(err error, answered bool) (_ Kind, detail string) {
+	framing, isFraming := errors.AsType[*httpconn.FramingError](err)
+	step, _ := errors.AsType[*net.OpError](err)
+	switch isEnd := err == io.EOF || err == io.ErrUnexpectedEOF; {
+	case isFraming:
+		return Framing, framing.Where
+	case isEnd && answered:
+		return Truncated, ""
+	case isEnd:
+		return Closed, ""
+	case step != nil && step.Op == "remote error", strings.HasPrefix(err.Error(), "tls: "):
+		return TLS, strings.TrimPrefix(err.Error(), "remote error: ")
+	}
+	return Reset, ""
+}
+
 // roundTrip sends the request and reads the reply. It ends the use of the connection.
-func roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error) {
+func (u *Upstream) roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error) {
 	read := false
 	defer func() {
 		if read {
@@ -319,7 +340,7 @@ func roundTrip(conn *httpconn.Conn, r *Request) (reply httpconn.Reply, err error
 			Kind: BadStatus, Detail: fmt.Sprintf("HTTP %d is not passed on", s),
 		}
 	}
-	err = readReply(&reply, r)
+	err = u.readReply(&reply, r)
 	read = err == nil
 	return reply, err
 }
@@ -332,6 +353,10 @@ const (
 	Refused   Kind = "refused"   // no connection
 	Timeout   Kind = "timeout"   // no whole reply in time
 	Reset     Kind = "reset"     // the connection broke off
+	Closed    Kind = "closed"    // it was closed without a reply
+	Truncated Kind = "truncated" // it was closed within the reply
+	Framing   Kind = "framing"   // nobody can say for certain where the reply ends
+	TLS       Kind = "tls"       // an alert of the upstream, or an error of ours, behind the handshake
 	BadStatus Kind = "status"    // a status that is not passed on, or that of a reply without a code
 	NotJSON   Kind = "not_json"  // no code can be read
 	TooLarge  Kind = "too_large" // the reply is longer than the limit
@@ -340,7 +365,7 @@ const (
 	GivenUp   Kind = "given up"  // before it was sent
 )
 
-var kinds = []Kind{Refused, Timeout, Reset, BadStatus, NotJSON, TooLarge, Busy, Open}
+var kinds = []Kind{Refused, Timeout, Reset, Closed, Truncated, Framing, TLS, BadStatus, NotJSON, TooLarge, Busy, Open}
 
 // A Failure is a call without an answer.
 type Failure struct {
