@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"billbridge/config"
+
 	"billbridge/translate"
+	"golang.org/x/text/unicode/norm"
 )
 
 // The tokens of a file, with their names and permissions, in its order. The nameless one is the first and may do everything.
@@ -62,6 +64,26 @@ partners:
 		equal(t, c.Partners.Name(id), want, id)
 	}
 	equal(t, config.Partners(nil).Name(short), "")
+}
+
+// A name in letters, as macOS writes Korean, is the same name as one in syllables.
+func TestNamesAreComparedInNFC(t *testing.T) {
+	t.Parallel()
+	const syllables = "하나 의원"
+	letters := norm.NFD.String(syllables)
+	key := strings.Repeat("f", 64)
+	for _, text := range []string{"  ffffffffffff: {name: " + letters + "}\n", "  " + letters + ": {keys: [" + key + "]}\n"} {
+		c := parse(t, oneUpstream+"partners:\n"+text)
+		equal(t, c.Partners.Name(key), syllables, text)
+		for _, given := range []string{syllables, letters} {
+			if found := c.Partners.Named(given); found == nil || found.Hash[:12] != key[:12] {
+				t.Errorf("%q in %q: %v", given, text, found)
+			}
+		}
+		if found := c.Partners.Named("하나"); found != nil {
+			t.Errorf("a part of the name: %v", found)
+		}
+	}
 }
 
 // A partner with several keys is named by its first one, and a name can stand in place of its digits.

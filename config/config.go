@@ -62,6 +62,7 @@ type Listeners struct {
 
 // Serving is how the gateway serves calls.
 type Serving struct {
+	CORS     []Origin `yaml:"cors"` // of pages that may call from a browser
 	Limits   Limits   `yaml:"limits"`
 	Timeouts Timeouts `yaml:"-" constant:"{header: 5s, body: 30s, write: 30s, idle: 2m}"`
 	Drain    Drain    `yaml:"drain"`

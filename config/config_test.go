@@ -99,6 +99,13 @@ route: {default: alpha}
 	}
 }
 
+// Origins are as browsers write them.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	c := parse(t, oneUpstream+"cors: [https://shop.example.com, 'http://127.0.0.1:3000', 'https://xn--s39aj90b0nb2xw6xh.kr:8443', 'http://[::1]:3000', http://localhost]\n")
+	equal(t, c.CORS, []config.Origin{"https://shop.example.com", "http://127.0.0.1:3000", "https://xn--s39aj90b0nb2xw6xh.kr:8443", "http://[::1]:3000", "http://localhost"})
+}
+
 // The base path has no slash at its end.
 func TestBasePath(t *testing.T) {
 	t.Parallel()

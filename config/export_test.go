@@ -54,7 +54,7 @@ var fragments = strings.NewReplacer(
 	"<address>", `([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f.:]*)`,
 	"<segment>", `(\.*[A-Za-z0-9_~$&+,:;=@-][A-Za-z0-9_~$&+,:;=@.-]*|\.{3,})`,
 	"<plain path>", plainPath.String(), "<token name>", tokenName.String(), "<upstream name>", upstreamName.String(),
-	"<key hash>", keyHash.String(),
+	"<key hash>", keyHash.String(), "<origin>", origin.String(),
 )
 
 // A generator has what the types and tags of the config do not say, by type and by key.

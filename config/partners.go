@@ -7,13 +7,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // A Partner gives a partner a name.
 type Partner struct {
 	// the first digits of the SHA-256 of its key, at least 12; of several keys, all digits of the first one
 	Hash string `yaml:"-" name:"HASH"`
-	Name string `yaml:"name"` // for output; in a file with Keys, what stands for the hash can be the name
+	// for output, in NFC; in a file with Keys, what stands for the hash can be the name
+	Name string `yaml:"name"`
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
 }
@@ -46,6 +49,19 @@ func (p Partners) Name(id string) string {
 		return one.Name
 	}
 	return ""
+}
+
+// FoldName returns a partner's name as names are compared: two that look alike are equal. Files of macOS and what is
+// typed there have Korean syllables as their letters (NFD), and other systems have them whole (NFC).
+func FoldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
+
+// Named returns the partner with a name, or nil.
+func (p Partners) Named(name string) *Partner {
+	folded := FoldName(name)
+	if i := slices.IndexFunc(p, func(one Partner) bool { return FoldName(one.Name) == folded }); i >= 0 {
+		return &p[i]
+	}
+	return nil
 }
 
 // Find returns the partner with an ID, full or its first digits, at least 12. It returns nil if the config does not
@@ -91,8 +107,9 @@ func (c *Config) checkPartners() {
 		for _, further := range one.Keys {
 			c.further[further] = one.Hash
 		}
+		one.Name = norm.NFC.String(one.Name)
 		invisible := strings.ContainsFunc(one.Name, func(r rune) bool { return !unicode.IsPrint(r) })
-		folded := strings.ToLower(one.Name)
+		folded := FoldName(one.Name)
 		switch n := utf8.RuneCountInString(one.Name); {
 		case n == 0:
 			c.add(key, "is needed, such as Hana Clinic")
@@ -102,8 +119,8 @@ func (c *Config) checkPartners() {
 			c.add(key, "must not be default, all or 12 to 64 hex digits: "+
 				"where a partner is named, these mean something else")
 		case names[folded] != 0:
-			c.addf(key, "is the name of the partner on line %d, too: upper and lower case count as equal",
-				names[folded])
+			c.addf(key, "is the name of the partner on line %d, too: upper and lower case count as equal, "+
+				"and so do the two ways in which Unicode writes a letter", names[folded])
 		default:
 			names[folded] = c.find(key).Line
 		}

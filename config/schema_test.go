@@ -112,13 +112,13 @@ var laxer = map[string][]string{
 	},
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",
-		"callbacks-listen-same", "callbacks-no-store", "notify-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice",
+		"callbacks-listen-same", "callbacks-no-store", "notify-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice", "partners-name-unicode",
 		"partners-keys-empty", "partners-keys-same", "partners-keys-word", "partners-same", "rollout-dangling", "rollout-default-shadow", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
 		"route-dangling-case", "route-missing", "token-needed", "token-needed-any-address", "token-needed-name",
 		"upstream-tls-on-http",
 	},
 	"a schema does not compare times, sizes and addresses, which are text": {
-		"limits-trusted-mapped",
+		"limits-trusted-mapped", "cors-port",
 		"callbacks-allow", "callbacks-timeout", "drain-delay", "failures-explain-long",
 		"limits-memory", "limits-too-large",
 		"rollout-settle", "size-overflow",

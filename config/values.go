@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -96,6 +97,26 @@ func (a *Address) set(text string) error {
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	a.URL = u
+	return nil
+}
+
+// An Origin is where a page is from, as browsers write it in the header Origin.
+type Origin string
+
+// origin matches origins. Browsers write a host in lower case, and a Hangul domain as xn--.
+var origin = regexp.MustCompile(`^(https?)://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
+
+func (o *Origin) set(text string) error {
+	parts := origin.FindStringSubmatch(text)
+	if parts == nil {
+		return errors.New("must be the origin of a page as browsers write it, such as https://shop.example.com: " +
+			"in lower case, without a path and without *")
+	}
+	*o = Origin(text)
+	port := strings.TrimPrefix(parts[3], ":")
+	if port != "" && !isPort(port) || port == map[string]string{"http": "80", "https": "443"}[parts[1]] {
+		return errors.New("must have a port only if browsers write it: not 443 with https, and not 80 with http")
+	}
 	return nil
 }
 

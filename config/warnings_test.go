@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -78,6 +79,36 @@ func TestWarningAboutAShortTimeout(t *testing.T) {
 		const text = "upstreams.new.timeout: is 29s, but programs of partners wait up to 30s"
 		if got := c.Warnings().Error(); strings.Contains(got, text) != warned {
 			t.Errorf("with %s: %q", timeout, got)
+		}
+	}
+}
+
+// The most connections of callers are at most what the open files of the process leave beside those of the gateway itself.
+func TestConnectionsFitTheOpenFiles(t *testing.T) {
+	t.Parallel()
+	const callbacks = "store: {url: 'sqlite:b.db'}\ncallbacks: {public_url: https://a.example.com}\n"
+	for _, row := range []struct {
+		more           string
+		files          uint64
+		all, ofAddress int
+		warned         string
+	}{
+		{"", 0, 10_000, 1000, ""}, // not known
+		{"", math.MaxUint64, 10_000, 1000, ""},
+		{"", 11_698, 10_000, 1000, ""},
+		{"", 11_697, 9999, 1000, "at most 9999 connections"},
+		{"", 1024, 512, 256, "may have 1024 files open, and up to 448 of them are for upstreams, callbacks, the store and the log; " +
+			"for 10000 connections it needs 11698"},
+		{"", 256, 56, 28, "at most 56 connections"},
+		{"", 3, 1, 1, "at most 1 connections"},
+		{callbacks, 11_953, 9999, 1000, "up to 704 of them"},
+	} {
+		c := parse(t, oneUpstream+row.more)
+		c.FitOpenFiles(row.files)
+		equal(t, []int{c.Limits.Connections, c.Limits.AddressConnections}, []int{row.all, row.ofAddress}, row.files)
+		got := c.Warnings().Error()
+		if !strings.Contains(got, row.warned) || row.warned == "" && got != "" {
+			t.Errorf("%d files: %q", row.files, got)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Gateway struct {
 	metrics   *metrics
 	log       *slog.Logger
 	storeLog  *slog.Logger // for errors of the store, which each call can repeat
+	callLog   *slog.Logger // for what is odd in a call, and in all calls of a program
 	userAgent string
 	store     *store.Store    // may be nil
 	rollout   *routing.Router // may be nil
@@ -87,7 +88,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger, store.UnprovenRows),
-		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
+		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second), callLog: accesslog.Limited(o.Logger, time.Minute),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
@@ -135,6 +136,9 @@ func (g *Gateway) Close() {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
 		g.AnswerCallback(w, r)
+		return
+	}
+	if g.answersPage(w, r) {
 		return
 	}
 	from, ok := g.admission.Enter(r)

@@ -223,6 +223,7 @@ func (x *exchange) read() (a asked, failed *failure) {
 	if err != nil {
 		return a, x.route.untranslatable(err)
 	}
+	x.noteExpiry(a)
 	// The items of a request's lists can take much more than its body.
 	if n := a.call.ListMemory(); n > 0 && !x.in.body.Take(n) {
 		return a, noMemory.with()

@@ -26,6 +26,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
+	checked.FitOpenFiles(config.OpenFiles())
 	for _, warning := range checked.Warnings() {
 		warn(s, warning, warning.Text)
 	}

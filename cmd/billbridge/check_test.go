@@ -29,6 +29,7 @@ upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
 route: {default: new, pass: [/if/read/open, /cash-receipt/]}
+cors: [https://shop.example.com]
 limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, trusted: [10.0.0.0/8], trusted_proxies: [10.9.0.1], partner: {in_flight: 64, rate: 0}}
 drain: {delay: 0s}
 ready: {store: required}

@@ -260,12 +260,7 @@ func (c *assetsCommand) printGuide(s system) error {
 		callbacks := config.DefaultCallbacks()
 		loaded.Callbacks = &callbacks
 	}
-	partner := loaded.Partners.Find(c.Partner)
-	for i, p := range loaded.Partners {
-		if strings.EqualFold(p.Name, c.Partner) {
-			partner = &loaded.Partners[i]
-		}
-	}
+	partner := cmp.Or(loaded.Partners.Named(c.Partner), loaded.Partners.Find(c.Partner))
 	if partner == nil && c.Partner != "" { // which may be a key
 		return errors.New("--partner is neither the name nor the hash of a partner in the config")
 	}

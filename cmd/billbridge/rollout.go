@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"unicode"
 
@@ -65,11 +64,11 @@ const maxKeyFile = 64 << 10
 // readKey returns the key in a file, without the byte order mark and the line end that editors add. A key has no blanks
 // and quotes: with one, the hash would be that of a partner that does not exist.
 func readKey(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := readText(file)
 	if err != nil {
 		return "", err
 	}
-	key := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(text), "\ufeff"), "\n"), "\r")
+	key := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
 	case len(text) > maxKeyFile:
 		return "", fmt.Errorf("%s is larger than 64 KiB: the file must have the key alone", file)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/operate"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // If the gateway fails with 5xx, the store may still make the change. The command must not call it refused.
@@ -45,6 +47,7 @@ func TestOnlyAHashOfAPartnersNameIsSent(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[given]string{
 		"": "", "5f7b2ed74a97": "5f7b2ed74a97", "demo": operate.Named("DEMO"), "5f7b2ed74a9": operate.Named("5f7b2ed74a9"),
+		given(norm.NFD.String("하나 의원")): operate.Named("하나 의원"),
 	} {
 		if got := reference(given); got != want || want != string(given) && strings.Contains(got, string(given)) {
 			t.Errorf("%s: %s, want %s", given, got, want)

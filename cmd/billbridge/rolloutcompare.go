@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -98,19 +100,37 @@ func linesIn(file given, stdin io.Reader) (all []placed, err error) {
 	return all, err
 }
 
-// input returns the name and the text of a file, or of stdin for -.
+// input returns the name and the text of a file, or of stdin for -, without a byte order mark.
 func input(file string, stdin io.Reader) (name string, text []byte, err error) {
 	if file == "-" {
-		text, err = io.ReadAll(stdin)
+		text, err = io.ReadAll(withoutMark(stdin))
 		return "stdin", text, err
 	}
-	text, err = os.ReadFile(file)
+	text, err = readText(file)
 	return file, text, err
 }
 
-// inputWithin returns all of stdin, which must not be larger than some MiB. what is the input in the words of an error.
+// byteOrderMark is what editors on Windows put before a text in UTF-8. It is no part of the text.
+const byteOrderMark = "\ufeff"
+
+// readText returns the text of a file, without a byte order mark.
+func readText(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	return bytes.TrimPrefix(text, []byte(byteOrderMark)), err
+}
+
+// withoutMark reads what r has, without a byte order mark at its beginning.
+func withoutMark(r io.Reader) *bufio.Reader {
+	in := bufio.NewReader(r)
+	if first, err := in.Peek(len(byteOrderMark)); err == nil && string(first) == byteOrderMark {
+		_, _ = in.Discard(len(byteOrderMark)) // which Peek has read
+	}
+	return in
+}
+
+// inputWithin returns all of stdin without a byte order mark, which must not be larger than some MiB. what is the input in the words of an error.
 func (s *system) inputWithin(mebibytes int64, what string) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(s.in, mebibytes<<20+1))
+	text, err := io.ReadAll(io.LimitReader(withoutMark(s.in), mebibytes<<20+1))
 	if err == nil && int64(len(text)) > mebibytes<<20 {
 		err = fmt.Errorf("the %s is larger than %d MiB", what, mebibytes)
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
 	}
 	if c.Partner != "" {
-		text, err := os.ReadFile(c.Partner)
+		text, err := readText(c.Partner)
 		if err != nil {
 			return o, err
 		}

@@ -141,7 +141,7 @@ func (c *serveCommand) checkFlags() error {
 	return nil
 }
 
-// applyFlags replaces the addresses of the config by those of the flags.
+// applyFlags replaces the addresses of the config by those of the flags, and fits it into the process.
 func (c *serveCommand) applyFlags(checked *config.Config, err error) (*config.Config, error) {
 	if err != nil {
 		return nil, err
@@ -158,5 +158,6 @@ func (c *serveCommand) applyFlags(checked *config.Config, err error) (*config.Co
 		}
 		checked.Admin.Listen = c.Admin
 	}
+	checked.FitOpenFiles(config.OpenFiles())
 	return checked, nil
 }

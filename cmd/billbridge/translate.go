@@ -41,7 +41,7 @@ func (c *translateCommand) Run(s system) error {
 		if c.Message == "request" {
 			return usageError("--request requires --message reply")
 		}
-		if request, err = os.ReadFile(c.Request); err != nil {
+		if request, err = readText(c.Request); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (c *translateCommand) callbackTranslator(callback *translate.Callback) (tra
 // translateLines translates line by line. It reports a refused line, and a line that is too long, by its number, and
 // continues.
 func (c *translateCommand) translateLines(translator translator, request []byte, s system, out *bufio.Writer) error {
-	in := bufio.NewReader(s.in)
+	in := withoutMark(s.in)
 	var line []byte
 	refused, end := 0, false
 	for n := 1; !end; n++ {

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // With 10,000 names of partners the pages are not larger than with 500, and a name is still found.
@@ -33,6 +36,8 @@ func TestManyPartnersDoNotMakePagesLarge(t *testing.T) {
 		has(t, s.page(page+"?bill="+strings.Repeat("x", 50_000)), says, page)
 	}
 	has(t, s.page("/deliveries?partner=hana+clinic"), id)
+	c.Partners[slices.IndexFunc(c.Partners, func(p config.Partner) bool { return p.Name == "Hana Clinic" })].Name = "하나 의원"
+	has(t, s.page("/deliveries?partner="+url.QueryEscape(norm.NFD.String("하나 의원"))), id)
 }
 
 // Without callbacks there is nothing to decide.

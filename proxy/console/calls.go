@@ -134,7 +134,7 @@ func (c *Console) parsePartner(f *callFilter) (problem string) {
 		return ""
 	}
 	for _, p := range c.Config().Partners {
-		if strings.Contains(strings.ToLower(p.Name), strings.ToLower(partner)) {
+		if strings.Contains(config.FoldName(p.Name), config.FoldName(partner)) {
 			f.partners = append(f.partners, p.Hash[:12])
 		}
 	}

@@ -74,10 +74,8 @@ func without(q url.Values) url.Values {
 
 // partnerID returns the digits of a partner that the visitor named: by its name in the config, or by its digits.
 func (c *Console) partnerID(named string) string {
-	for _, p := range c.Config().Partners {
-		if strings.EqualFold(p.Name, named) {
-			return p.Hash
-		}
+	if p := c.Config().Partners.Named(named); p != nil {
+		return p.Hash
 	}
 	return named
 }

@@ -2,12 +2,16 @@ package operate_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // An invalid call is refused and changes nothing.
@@ -34,5 +38,23 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	}
 	if d.logs.Len() > 0 {
 		t.Errorf("%s", &d.logs)
+	}
+}
+
+// A name is found in whichever way Unicode writes it: in the config, in a call, and in its hash.
+func TestNamesAreComparedInNFC(t *testing.T) {
+	t.Parallel()
+	forms := []string{"하나 의원 Ä", norm.NFD.String("하나 의원 ä")}
+	for _, inConfig := range forms {
+		d := operatorInMemory(t, separate+"partners: {"+hash("k")[:12]+": {name: "+inConfig+"}}\n")
+		d.seen("k", time.Hour)
+		for _, given := range forms {
+			for _, ref := range []string{given, operate.Named(given)} {
+				answer := d.ask("GET", "/rollout?partner="+url.QueryEscape(ref)).Body.String()
+				if !strings.Contains(answer, `"partners":[{"partner":"`+hash("k")[:12]+`"`) {
+					t.Errorf("%s is not %s: %s", ref, inConfig, answer)
+				}
+			}
+		}
 	}
 }

@@ -254,16 +254,17 @@ func (p PartnerRef) one(ctx context.Context, o *core) (partner.ID, error) {
 	return only, err
 }
 
-// Named returns the reference to the partner that has a name in the config; upper and lower case count as equal. The
+// Named returns the reference to the partner that has a name in the config, as config.FoldName compares names. The
 // reference has a hash of the name: what an operator gives as a name may be a key.
 func Named(name string) string {
-	return "name:" + string(partner.Of(strings.ToLower(name)))
+	return "name:" + string(partner.Of(config.FoldName(name)))
 }
 
 // hashFor returns the hash in the config, at least 12 digits of it, of the partner with a name; "" if there is none.
 func (o *core) hashFor(name string) string {
+	folded := config.FoldName(name)
 	for _, one := range o.Config().Partners {
-		if name != Default && (name == Named(one.Name) || strings.EqualFold(name, one.Name)) {
+		if name != Default && (name == Named(one.Name) || folded == config.FoldName(one.Name)) {
 			return one.Hash
 		}
 	}
