@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -399,33 +397,4 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
 		out.after = retryAfter(reply.RetryAfter)
 	}
 	return out
-}
-
-// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
-// HTTP/1.1 package framing refuses such a request.
-func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
-
-// requestID returns the caller's id if it has only safe characters, or a new one.
-func requestID(given []string) string {
-	const safe = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:"
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0], safe) == "" {
-		return given[0]
-	}
-	return rand.Text()
-}
-
-// isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as
-// JSON.
-func isJSON(h http.Header) bool {
-	for _, coding := range h["Content-Encoding"] {
-		if !strings.EqualFold(coding, "identity") {
-			return false
-		}
-	}
-	types := h["Content-Type"]
-	if len(types) != 1 || types[0] == "application/json" {
-		return len(types) < 2
-	}
-	kind, _, err := mime.ParseMediaType(types[0])
-	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && kind == "application/json"
 }

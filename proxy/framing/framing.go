@@ -6,8 +6,9 @@
 //	err = server.Serve(listener)
 //
 // A connection of such a listener looks at the bytes of each head, chunk size and trailer on their way to net/http, and
-// skips bodies. An empty line behind a body is removed. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest:
-// net/http answers 400, after the answers to earlier requests, and closes the connection.
+// skips bodies. It removes one empty line behind a body. When it finds one of the [Reasons], it passes on a line that
+// net/http refuses in place of the rest: net/http answers 400, after the answers to earlier requests, and closes the
+// connection.
 package framing
 
 import (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,8 +47,8 @@ const (
 )
 
 // parseHead parses the head of a reply at the beginning of b. It takes only heads of HTTP/1.1 about which nobody can
-// disagree. n is the length of a usual head. It allocates only the values that differ
-// from those of last, an earlier reply of the same server.
+// disagree. n is the length of a usual head. It allocates only the values that differ from those of last, an earlier reply
+// of the same server.
 func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
 	reply.Length = -1
 	rest, chunked := b, false
@@ -167,6 +168,20 @@ func setOnce(to *string, value []byte, last string) bool {
 		*to = string(value)
 	}
 	return true
+}
+
+// codings are the content codings of the registry of HTTP, without identity.
+var codings = strings.Fields("aes128gcm br compress dcb dcz deflate exi gzip pack200-gzip x-compress x-gzip zstd")
+
+// HasCoding reports whether a Content-Encoding names a content coding. Some programs write a charset or a type into it
+// (UTF-8, text): over a JSON document that can be ignored.
+func HasCoding(contentEncoding string) bool {
+	for token := range strings.SplitSeq(strings.ToLower(contentEncoding), ",") {
+		if slices.Contains(codings, strings.TrimSpace(token)) {
+			return true
+		}
+	}
+	return false
 }
 
 // A FramingError is the error of a reply of which nobody can say for certain where it ends, or that is no HTTP.

@@ -7,32 +7,24 @@ import (
 	"compress/zlib"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"billbridge/proxy/httpconn"
 	"billbridge/translate"
 
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/korean"
 )
 
-// codings are the content codings of the registry of HTTP, without identity.
-var codings = strings.Fields("aes128gcm br compress dcb dcz deflate exi gzip pack200-gzip x-compress x-gzip zstd")
-
-// codingOf returns the content coding of a body, in lower case; "" if there is none. Some programs write a charset or a
-// type into the header (UTF-8, text): what is no known coding is ignored over a JSON document.
+// codingOf returns the content coding of a body, in lower case; "" if there is none. What is no known coding is ignored
+// over a JSON document.
 func codingOf(h http.Header, body []byte) (coding string, ignored bool) {
 	coding = strings.ToLower(strings.Join(h[contentEncoding], ",")) // the header may have several lines
-	if coding == "" || coding == "identity" {
+	switch {
+	case coding == "" || coding == "identity":
 		return "", false
-	}
-	for token := range strings.SplitSeq(coding, ",") {
-		if slices.Contains(codings, strings.TrimSpace(token)) {
-			return coding, false
-		}
-	}
-	if translate.IsJSON(body) {
+	case !httpconn.HasCoding(coding) && translate.IsJSON(body):
 		return "", true
 	}
 	return coding, false

@@ -41,6 +41,9 @@ var replies = map[string]struct {
 	"over what is no JSON": {
 		"HTTP/1.1 200 OK\r\nContent-Encoding: UTF-8\r\nContent-Length: 2\r\n\r\n{{", NotJSON, "unsupported Content-Encoding",
 	},
+	"a known coding among others": {
+		"HTTP/1.1 200 OK\r\nContent-Encoding: UTF-8, br\r\nContent-Length: 2\r\n\r\n{}", NotJSON, "unsupported Content-Encoding",
+	},
 	"a known coding": {"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n{}", NotJSON, "unsupported Content-Encoding"},
 }
 

@@ -17,7 +17,8 @@ import (
 const chunk = 16 << 10
 
 // readReply reads the whole body and decompresses it. It returns an error if the result is longer than the limit, or if
-// the budget for bodies is used up. A coding that nobody knows, such as utf-8, is none if the body is JSON. The reply to a write is read also then: else its outcome would become unknown.
+// the budget for bodies is used up. The reply to a write is read also then: else its outcome would become unknown. A
+// coding that nobody knows, such as utf-8, counts as none if the body is JSON.
 func (u *Upstream) readReply(reply *httpconn.Reply, r *Request) error {
 	body, buf, limit := reply.Body, r.Reply, r.Limit
 	unknown := false
@@ -29,10 +30,10 @@ func (u *Upstream) readReply(reply *httpconn.Reply, r *Request) error {
 			return unzipError(err)
 		}
 		body = unzip
-	case "br", "compress", "x-compress", "deflate", "zstd", "dcb", "dcz", "exi", "pack200-gzip", "aes128gcm":
-		return errCoding
 	default:
-		unknown = true
+		if unknown = true; httpconn.HasCoding(reply.ContentEncoding) {
+			return errCoding
+		}
 	}
 	buf.Grow(int(min(max(reply.Length, 0), limit, firstRead)) + 1)
 	var err error
