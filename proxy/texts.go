@@ -66,7 +66,11 @@ func (m message) words(longest int, which string, t *translate.Table) string {
 		if !ok {
 			text = texts[part.Format]["en"]
 		}
-		about, service := t.Nouns(which == "ko")
+		nouns := t.Nouns.En
+		if which == "ko" {
+			nouns = t.Nouns.Ko
+		}
+		about, service := nouns[0], nouns[1]
 		first, size := utf8.DecodeRuneInString(about)
 		values := []string{
 			"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,

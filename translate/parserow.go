@@ -26,6 +26,9 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 		s.checkEcho(o, r)
 		asks := m == Reply && slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
 		r.must, r.repeats = asks && r.Role.Same == "must", asks && r.Role.Same == "count"
+		if m == Reply && r.Means != nil {
+			r.Role.rows = append(r.Role.rows, r)
+		}
 	}
 }
 

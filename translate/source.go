@@ -208,7 +208,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a code":
 		code, known := s.str(n, is), s.table.catalogue
 		switch {
-		case slices.Contains(s.table.success.code, n.Value):
+		case s.isSuccess(n.Value):
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		case code != "" && len(known) > 0 && !s.table.InCatalogue(code):
 			s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))

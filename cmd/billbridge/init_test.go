@@ -65,7 +65,7 @@ func TestCodesOfAMigration(t *testing.T) {
 	for code, want := range map[string]string{
 		"BILL_001": "9800", "BILL_003": "9980", "BILL_002": "9999", "PARTNER_002": "9999", "MAINTAINED_METHOD": "9999", "0000": "0000",
 	} {
-		got, _ := c.Table.CodesOf(code, "legacy")
+		got, _ := c.Table.Envelope("legacy").CodesOf(code)
 		equal(t, got, []string{want}, code)
 	}
 	for code, means := range map[string]translate.Meaning{"BILL_001": translate.Exists, "9800": translate.Exists, "9980": translate.NotFound} {

@@ -76,7 +76,7 @@ func (c *translateCommand) translator() (translator, error) {
 			return nil, usageError(fmt.Sprintf("%s must be %s or %s, but is %q", flag, forms[0], forms[1], form))
 		}
 	}
-	callback := table.Callback()
+	callback := table.Callback
 	if callback != nil && callback.Name() == c.Operation {
 		return c.callbackTranslator(callback)
 	}

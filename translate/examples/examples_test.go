@@ -42,7 +42,7 @@ func send(t rapid.TB, table *translate.Table, about string, from int, in string)
 		report = call.Report
 	default:
 		var notice translate.Notice
-		out, notice, err = table.Callback().Translate(nil, []byte(in), forms[from], forms[1-from])
+		out, notice, err = table.Callback.Translate(nil, []byte(in), forms[from], forms[1-from])
 		if report = notice.Report; notice.Recognised != translate.Translated {
 			t.Fatalf("%s is not translated: %s", in, notice.Recognised)
 		}
