@@ -180,10 +180,10 @@ func (c *Config) warnAboutMeanings() {
 			strings.Join(missing, ", "))
 	}
 	for _, form := range t.Forms() {
-		if other := t.Envelope(form).OtherCode; t.Means(form, other, translate.Unavailable) {
+		if e := t.Envelope(form); e.Means(e.OtherCode, translate.Unavailable) {
 			c.warnf("table", "a code without a pair becomes %s in %s, which means unavailable: "+
 				"programs in %[2]s can take a refusal for a failure of the service, and send again: "+
-				"add pairs for the codes that the backend uses", other, form)
+				"add pairs for the codes that the backend uses", e.OtherCode, form)
 		}
 	}
 	for _, o := range t.Operations() {

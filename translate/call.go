@@ -113,8 +113,7 @@ func (c *Call) Code() string {
 
 // Means reports whether the code of the reply has one of the meanings in the table.
 func (c *Call) Means(meanings ...Meaning) bool {
-	p := c.translation.reply
-	return p.table.Means(p.fromForm.name, c.code, meanings...)
+	return Envelope{form: c.translation.reply.fromForm}.Means(c.code, meanings...)
 }
 
 // Operation returns the operation of the call.

@@ -16,7 +16,7 @@ type form struct {
 	table  *Table
 	name   Form
 	index  int
-	like   int  // the form that it is like; -1 for none
+	like   int  // the form that it is like, or itself
 	digits kind // how the form writes a field with as: digits: number or text
 
 	Code, Text string     `is:"a path" must:"be"` // the names of code and text in the envelope
@@ -108,7 +108,7 @@ func (s *source) readFlag(f *form) {
 func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 	t, success := s.table, f.code.text
 	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(f.first)), slices.Sorted(maps.Keys(f.known)))
-	if t.base(f.index) == 0 {
+	if f.like == 0 {
 		codes = append(codes, t.catalogue...)
 	}
 	f.has = map[string]bool{}

@@ -155,7 +155,7 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	got := &pair{Name: p.Name, Operation: p.Operation, Overlay: p.Overlay, From: p.From, To: p.To, Asked: p.Asked, Status: p.Status, In: p.In}
 	const before = "x{"
 	name := cmp.Or(p.Operation, g.Operation)
-	if c := table.Callback; c != nil && c.Name() == name {
+	if c := table.Callback; c != nil && c.Name == name {
 		out, notice, err := c.Translate([]byte(before), []byte(p.In), p.From, p.To)
 		got.report(&notice.Report, bytes.TrimPrefix(out, []byte(before)), err)
 		if len(notice.Values) > 0 {
@@ -406,7 +406,7 @@ func explainGolden(t *testing.T, table *translate.Table, g *golden, p *pair, isR
 	name, in := cmp.Or(p.Operation, g.Operation), []byte(p.In)
 	asked, status := []byte(cmp.Or(p.Asked, g.Asked[p.To])), cmp.Or(p.Status, 200)
 	o, c := table.Operation(name), table.Callback
-	isCallback := c != nil && c.Name() == name
+	isCallback := c != nil && c.Name == name
 	switch ours := g.Table == ""; {
 	case ours && isCallback:
 		explainCallback(t, c, p.From, p.To, in)

@@ -79,14 +79,9 @@ const (
 // OwnCode returns the code of the catalogue for a failure of the gateway.
 func (t *Table) OwnCode(f OwnFailure) string { return t.own[f] }
 
-// Means reports whether a code, as an upstream wrote it in a form, has one of the meanings: as a code of this form,
+// Means reports whether a code, as an upstream wrote it in the form, has one of the meanings: as a code of this form,
 // or as a code of the catalogue after translation by the table's pairs.
-func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
-	form := t.formIndex(f)
-	if form < 0 || code == "" {
-		return false
-	}
-	of := &t.forms[form]
-	inCatalogue := t.inCatalogue[of.paired(&t.forms[0], code)].Means
-	return slices.Contains(meanings, of.known[code]) || slices.Contains(meanings, inCatalogue)
+func (e Envelope) Means(code string, meanings ...Meaning) bool {
+	inCatalogue := e.form.table.inCatalogue[e.form.paired(&e.form.table.forms[0], code)].Means
+	return code != "" && (slices.Contains(meanings, e.form.known[code]) || slices.Contains(meanings, inCatalogue))
 }

@@ -43,7 +43,7 @@ func (s *source) readTable() {
 	switch {
 	case len(s.problems) > 0:
 		return
-	case len(t.forms) < 2 || t.forms[1].like >= 0:
+	case len(t.forms) < 2 || t.forms[1].like == 0:
 		s.errorf(s.root, "forms: a table needs two forms that are like no other")
 		return
 	}
@@ -241,11 +241,11 @@ func (s *source) readForms(n *yaml.Node) {
 	prefixes := map[string]bool{"": true}
 	for name, value := range s.members(n, "forms") {
 		f := form{
-			table: s.table, name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text,
+			table: s.table, name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: len(s.table.forms), digits: text,
 			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
 		}
 		if like := child(value, "like"); like != nil {
-			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like >= 0 {
+			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like != f.like {
 				s.errorf(like, "like: %s is none of the two forms before it", show(like))
 				continue
 			}
@@ -253,7 +253,7 @@ func (s *source) readForms(n *yaml.Node) {
 				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
 			}
 			value = without(mapLevel.merge(without(child(n, like.Value), "prefix"), value), "like")
-		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like >= 0 {
+		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like < f.index-1 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
 				name.Value)
 			continue

@@ -31,11 +31,11 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		Answer  byForm[string]
 		Request *yaml.Node `must:"be"`
 	}
-	c := &Callback{operation: o}
+	c := &Callback{Name: o.Name, operation: o}
 	if s.table.Callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
+	c.Method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
 	for f, json := range keys.Answer {
 		s.checkAnswer(f, json, cmp.Or(child(n, "answer"), name))
 	}

@@ -90,11 +90,7 @@ func (o *Operation) Path(f Form) string {
 // Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one
 // of the forms lacks the operation.
 func (o *Operation) Translation(client, upstream Form) *Translation {
-	c, u := o.table.formIndex(client), o.table.formIndex(upstream)
-	if c < 0 || u < 0 {
-		return nil
-	}
-	return o.translations[c][u]
+	return ofForm(o.table, upstream, ofForm(o.table, client, o.translations))
 }
 
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
@@ -283,14 +279,6 @@ func (t *Table) formIndex(f Form) int {
 	return -1
 }
 
-// base returns the form that a form is like, or the form itself.
-func (t *Table) base(f int) int {
-	if like := t.forms[f].like; like >= 0 {
-		return like
-	}
-	return f
-}
-
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
 	return slices.Repeat(byForm[string]{text}, len(t.forms))
@@ -298,7 +286,7 @@ func (t *Table) everywhere(text string) byForm[string] {
 
 // ofForm returns what a list has for a form, or the zero value if the table has no such form.
 func ofForm[T any](t *Table, f Form, list []T) (of T) {
-	if i := t.formIndex(f); i >= 0 {
+	if i := t.formIndex(f); i >= 0 && i < len(list) {
 		return list[i]
 	}
 	return of

@@ -69,12 +69,12 @@ func TestCodesOfAMigration(t *testing.T) {
 		equal(t, got, []string{want}, code)
 	}
 	for code, means := range map[string]translate.Meaning{"BILL_001": translate.Exists, "9800": translate.Exists, "9980": translate.NotFound} {
-		equal(t, c.Table.Means("legacy", code, means), true, code)
+		equal(t, c.Table.Envelope("legacy").Means(code, means), true, code)
 	}
 	plain, err := compileTable("", "")
 	must(t, err)
 	for _, m := range plain.Meanings() {
-		equal(t, c.Table.Means("legacy", m.Code, m.Means), true, m)
+		equal(t, c.Table.Envelope("legacy").Means(m.Code, m.Means), true, m)
 	}
-	equal(t, c.Table.Means("legacy", "9999", translate.Refused, translate.NotFound), false)
+	equal(t, c.Table.Envelope("legacy").Means("9999", translate.Refused, translate.NotFound), false)
 }

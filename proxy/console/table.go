@@ -68,7 +68,7 @@ func newTablePage(t *translate.Table, query string, shown func(translate.Details
 		p.add(words, tableOperation{Name: o.Name, Paths: paths, Effect: o.Effect}, o.Fields())
 	}
 	if callback := t.Callback; callback != nil {
-		p.add(words, tableOperation{Name: callback.Name(), Method: callback.Method()}, callback.Fields())
+		p.add(words, tableOperation{Name: callback.Name, Method: callback.Method}, callback.Fields())
 	}
 	for _, m := range t.Meanings() {
 		if matches(words, m.Code, string(m.Form), string(m.Means)) {

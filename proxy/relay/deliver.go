@@ -259,7 +259,7 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 
 // post makes the attempt.
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
-	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method()
+	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method
 	to := s.config.Destination(c.URL)
 	if event {
 		if method = http.MethodPost; to == nil {

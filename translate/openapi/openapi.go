@@ -31,9 +31,9 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 		}
 	}
 	if c := t.Callback; c != nil {
-		webhooks[c.Name()] = object{strings.ToLower(c.Method()): object{
-			"operationId": c.Name(),
-			"summary":     c.Name(),
+		webhooks[c.Name] = object{strings.ToLower(c.Method): object{
+			"operationId": c.Name,
+			"summary":     c.Name,
 			"description": "Sent to the address that a request has registered, and again until it is acknowledged.",
 			"requestBody": body(c.Schema(form)),
 			"responses": object{"200": object{
