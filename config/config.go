@@ -54,7 +54,7 @@ type Listeners struct {
 	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
 	// the document's {base_url} path, without a slash at its end: "" or "/partner"
 	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
+	// where partners reach Listen, without BasePath, for their OpenAPI document; its URL is nil if it is not known
 	PublicURL Address  `yaml:"public_url"`
 	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin     Admin    `yaml:"admin"`
