@@ -302,7 +302,7 @@ func (c *Config) OperationWithSimilarPath(p string) *translate.Operation {
 		p = strings.ToLower(strings.TrimRight(p, "/"))
 		return strings.TrimSuffix(p, path.Ext(p))
 	}
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		for _, form := range c.Table.Forms() {
 			if known := o.Path(form); known != "" && fold(known) == fold(p) {
 				return o

@@ -32,7 +32,7 @@ func atRow(file string, line int, text string) translate.Problem {
 // has sent, and compare them with those of its other calls and of callbacks. The gateway's own reads use them in
 // another form.
 func (c *Config) checkRequestRows() {
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		for _, role := range []string{billing.Partner, billing.Member, billing.Merchant, billing.Bill} {
 			row, filled, converted := o.RequestRow(role)
 			if filled && role == billing.Partner {
@@ -78,7 +78,7 @@ func (c *Config) checkCallbackTable() {
 		}
 	}
 	found := false
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		found = found || o.HasRole(translate.Request, billing.Callback)
 		for _, form := range c.Table.Forms() {
 			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
@@ -106,7 +106,7 @@ func (c *Config) checkRolloutTable() {
 		c.add("rollout", "the table has no codes.not_found, by which a backend says that it has no such bill")
 	}
 	var paths []string // of replies to reads
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
 		if o.Effect == translate.Write && inBothForms && !billing.HasPartnerAndBill(o) {
 			c.addf("rollout", "the request of %s needs role: partner and role: bill in each form, "+
@@ -142,7 +142,7 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	var anonymous []string
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		if !o.HasRole(translate.Request, billing.Partner) {
 			anonymous = append(anonymous, o.Name)
 		}
@@ -156,8 +156,8 @@ func (c *Config) warnAboutTable() {
 // warnAboutMeanings warns about meanings and roles that the gateway needs and the table does not have.
 func (c *Config) warnAboutMeanings() {
 	t := c.Table
-	own := t.OwnCode(translate.OwnUnavailable)
-	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.OwnCode(translate.OwnInvalid) {
+	own := t.Own[translate.OwnUnavailable]
+	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.Own[translate.OwnInvalid] {
 		c.warnf("table", "no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+
 			"Add one to codes.unavailable, or write failures: {unavailable: CODE}", own)
 	}
@@ -178,7 +178,7 @@ func (c *Config) warnAboutMeanings() {
 				"add pairs for the codes that the backend uses", e.OtherCode, form)
 		}
 	}
-	for _, o := range t.Operations() {
+	for _, o := range t.Operations {
 		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
 		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
 			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have a %s at each",
@@ -211,8 +211,8 @@ func (c *Config) warnAboutForms() {
 		}
 		var codes []string
 		var means translate.Meaning // of the first
-		for _, m := range c.Table.Meanings() {
-			if m.Form == u.Form && c.Table.Unpaired(m.Form, m.Code) {
+		for _, m := range c.Table.Meanings {
+			if m.Form == u.Form && c.Table.Envelope(m.Form).Unpaired(m.Code) {
 				if codes = append(codes, m.Code); len(codes) == 1 {
 					means = m.Means
 				}

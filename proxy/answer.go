@@ -218,7 +218,7 @@ func (x *exchange) failure(f *failure) outcome {
 	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look
 	// like one.
 	unanswered := x.route != nil && !write && f.status >= http.StatusInternalServerError
-	out.code = cmp.Or(f.code, c.Table.OwnCode(f.own))
+	out.code = cmp.Or(f.code, c.Table.Own[f.own])
 	out.status = c.Table.Envelope(x.client).FailureStatus(out.code, f.status)
 	if out.status == http.StatusServiceUnavailable && write && x.sent.left() {
 		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503

@@ -97,7 +97,7 @@ func (g *Gateway) MaxMoreSeries() int {
 			statuses++
 		}
 	}
-	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // plus the codes none and other
+	answers := (len(s.config.Table.Catalogue) + 2) * statuses // plus the codes none and other
 	withoutUpstream := answers + len(seconds) + 3
 	n := len(s.config.Table.Forms()) * withoutUpstream // calls of unknown paths
 	for _, r := range s.routes {

@@ -64,7 +64,7 @@ func (x *exchange) describe() Finished {
 		Route: string(x.to.route.Reason), Status: out.status, Code: x.state.codeLabel(out.code), Called: x.sent.called,
 		CallerGone: x.sent.called && out.gone, Reason: out.reason, Field: out.field, Level: slog.LevelInfo,
 	}
-	f.NotServed = f.Code == table.OwnCode(translate.OwnUnavailable)
+	f.NotServed = f.Code == table.Own[translate.OwnUnavailable]
 	if x.route != nil {
 		f.Operation, f.Translation = x.route.operation.Name, x.route.readTranslation
 	}

@@ -129,7 +129,7 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 			continue
 		}
 		m.dropped.WithLabelValues(l.operation, message, l.client, "unknown")
-		if f.Class == translate.Lossy || f.Otherwise == "drop" {
+		if f.Drops {
 			m.dropped.WithLabelValues(l.operation, message, l.client, f.Source)
 		}
 		if isReply && f.Class != translate.Lossy {

@@ -24,7 +24,7 @@ func TestReadmeListsTheFailures(t *testing.T) {
 	}
 	kinds := map[string]translate.OwnFailure{"Failed": translate.OwnFailed, "Unavailable": translate.OwnUnavailable, "NoUpstream": translate.OwnNoUpstream, "Invalid": translate.OwnInvalid}
 	for _, f := range failures {
-		name, status, code := string(f[1]), string(f[2]), table.OwnCode(kinds[string(f[3])])
+		name, status, code := string(f[1]), string(f[2]), table.Own[kinds[string(f[3])]]
 		if !regexp.MustCompile(`(?m)^\| .* \| ` + status + ` \| ` + "`" + code + "`").Match(readme) {
 			t.Errorf("README.md has no row for %s: %s and %s", name, status, code)
 		}

@@ -213,7 +213,7 @@ type Route struct {
 // Routes returns the routes of a gateway with this config, in the order of the table.
 func Routes(c *config.Config) []Route {
 	var list []Route
-	for _, o := range c.Table.Operations() {
+	for _, o := range c.Table.Operations {
 		for _, client := range c.Table.Forms() {
 			if path := o.Path(client); path != "" {
 				list = append(list, Route{

@@ -118,5 +118,5 @@ func cut(value any, n int) string {
 func (g *Gateway) NeedsTLS() string {
 	c := g.current.Load().config
 	text := tell("https").in(c.Failures.Language, c.Table)
-	return string(c.Table.FailureInBoth(c.Table.OwnCode(translate.OwnFailed), text))
+	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
 }

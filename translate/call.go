@@ -107,8 +107,7 @@ func (c *Call) Release() {
 
 // Code returns the code of the reply in the first form, or "" if the reply was unusable.
 func (c *Call) Code() string {
-	p := c.translation.reply
-	return p.fromForm.paired(&p.table.forms[0], c.code)
+	return c.translation.reply.fromForm.inFirst(c.code)
 }
 
 // Means reports whether the code of the reply has one of the meanings in the table.

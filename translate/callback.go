@@ -30,7 +30,7 @@ func (c *Callback) compile() {
 	o := c.operation
 	rows := o.rows[callbackMessage]
 	for _, r := range rows {
-		for _, read := range o.table.operations {
+		for _, read := range o.table.Operations {
 			for _, shown := range read.rows[Reply] {
 				same := func(f int) bool {
 					return shown.Path[f] != "" && strings.HasSuffix("."+r.Path[f], "."+shown.Path[f])

@@ -28,7 +28,7 @@ func checkCallbackLaws(t *testing.T, c *translate.Callback, from, to translate.F
 	t.Helper()
 	if err != nil {
 		refusal, ok := err.(*translate.Refusal)
-		if !ok || out != nil || notice.Recognised != "" || !slices.Contains(shipped().Catalogue(), refusal.Code) {
+		if !ok || out != nil || notice.Recognised != "" || !slices.Contains(shipped().Catalogue, refusal.Code) {
 			t.Fatalf("refused with %v and output %q", err, out)
 		}
 		if json.Valid(in) && strict(in) == nil && !misspelled(c, in) && !strings.Contains(refusal.Reason.String(), "deeper") && !strings.Contains(string(in), `\u`) && bytes.Equal(in, bytes.ToValidUTF8(in, nil)) {

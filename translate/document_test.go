@@ -76,7 +76,7 @@ func document(t *testing.T) (operations map[string]*documented, codes []string) 
 func TestTableIsTheInterface(t *testing.T) {
 	t.Parallel()
 	got := map[string]*documented{}
-	for _, operation := range shipped().Operations() {
+	for _, operation := range shipped().Operations {
 		o := &documented{
 			paths:  [2]string{operation.Path("v2"), operation.Path("legacy")},
 			effect: string(operation.Effect), fields: map[string][]string{},
@@ -115,7 +115,7 @@ func TestTableIsTheInterface(t *testing.T) {
 		t.Errorf("-INTERFACE.md +table\n%s", diff)
 	}
 	slices.Sort(codes)
-	if diff := cmp.Diff(codes, slices.Sorted(slices.Values(shipped().Catalogue()))); diff != "" {
+	if diff := cmp.Diff(codes, slices.Sorted(slices.Values(shipped().Catalogue))); diff != "" {
 		t.Errorf("-INTERFACE.md +table\n%s", diff)
 	}
 }
@@ -138,12 +138,12 @@ func TestFields(t *testing.T) {
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
-	for _, o := range shipped().Operations() {
+	for _, o := range shipped().Operations {
 		write(o.Name, o.Fields())
 	}
 	write(shipped().Callback.Name, shipped().Callback.Fields())
 	b.WriteString("\nmeanings of codes\n") // they decide whether a bill may be created elsewhere, and whether a create counts as refused
-	for _, code := range shipped().Meanings() {
+	for _, code := range shipped().Meanings {
 		fmt.Fprintf(&b, "  %-18s %-6s %s\n", code.Code, code.Form, code.Means)
 	}
 	const file = "testdata/fields.txt"

@@ -109,7 +109,7 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 	t, success := s.table, f.code.text
 	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(f.first)), slices.Sorted(maps.Keys(f.known)))
 	if f.like == 0 {
-		codes = append(codes, t.catalogue...)
+		codes = append(codes, t.Catalogue...)
 	}
 	f.has = map[string]bool{}
 	f.failed = &plan{table: t, message: Reply, toForm: f, written: envelopeParts, out: f.around(nil, 0, false, true)}
@@ -210,12 +210,15 @@ func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.te
 
 // paired returns the code of another form that a code has as its pair, or the code itself.
 func (f *form) paired(to *form, code string) string {
-	code = cmp.Or(f.first[code], code)
+	code = f.inFirst(code)
 	if own := to.own[code]; own != nil {
 		return own[0]
 	}
 	return code
 }
+
+// inFirst returns the code of the first form that a code stands for, or the code itself.
+func (f *form) inFirst(code string) string { return cmp.Or(f.first[code], code) }
 
 // codeIn returns a code as another form writes it, and whether it has other_code instead.
 func (f *form) codeIn(to *form, code string) (in string, replaced bool) {
@@ -229,6 +232,7 @@ func (f *form) codeIn(to *form, code string) (in string, replaced bool) {
 // first form does.
 type Envelope struct {
 	Text      string // the path of the text
+	Success   string // the code of a success
 	OtherCode string // stands for codes that the form does not have; "" if there is none
 
 	form *form
@@ -241,7 +245,7 @@ func (t *Table) Envelope(f Form) Envelope {
 		return Envelope{form: &t.forms[0]}
 	}
 	of := &t.forms[form]
-	return Envelope{of.Text, of.OtherCode, of}
+	return Envelope{of.Text, of.code.text, of.OtherCode, of}
 }
 
 // ShowsSuccess returns by what a message is a success: the name and the value of its flag or code.
@@ -369,6 +373,3 @@ func (c *Call) Status() int {
 	}
 	return statusOK
 }
-
-// SuccessCode returns the code of a success in a form.
-func (t *Table) SuccessCode(f Form) string { return ofForm(t, f, t.forms).code.text }

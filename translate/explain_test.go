@@ -21,7 +21,7 @@ func FuzzExplain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, operation, direction uint8, status uint16, doc, request []byte) {
 		for _, table := range []*translate.Table{shipped(), passing} {
 			from, to := forms[direction>>1&1], forms[direction&1]
-			o := table.Operations()[int(operation)%len(table.Operations())]
+			o := table.Operations[int(operation)%len(table.Operations)]
 			if o.Translation(from, to) != nil {
 				explainRequest(t, o.Translation(from, to), from, to, doc)
 				explainReply(t, o.Translation(to, from), from, to, request, int(status), doc)

@@ -14,3 +14,8 @@ var Keys = func() (keys []string) {
 
 // SentCode returns the code of the reply as the upstream wrote it.
 func SentCode(c *Call) string { return c.code }
+
+// Code translates a code by the table's pairs.
+func (t *Table) Code(code string, from, to Form) string {
+	return t.Envelope(from).form.paired(t.Envelope(to).form, code)
+}

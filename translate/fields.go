@@ -19,17 +19,17 @@ const (
 
 // A Field is one row in one direction of one message.
 type Field struct {
-	Message   string // "request" or "reply"
-	From, To  Form
-	Source    string // path in From, "" for none
-	Target    string // path in To, "" for none
-	Class     Class
-	Detail    Details // how the value is translated, or why it is lossy
-	About     string  // what the field holds
-	Exact     bool    // in a comparison of two backends one difference is too many
-	Refused   string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
-	Carried   string  // the only value that To can carry, as JSON; "" for none
-	Otherwise string  // "drop" or "pass": what becomes of a word without a pair; "" if the row does not say
+	Message  string // "request" or "reply"
+	From, To Form
+	Source   string // path in From, "" for none
+	Target   string // path in To, "" for none
+	Class    Class
+	Detail   Details // how the value is translated, or why it is lossy
+	About    string  // what the field holds
+	Exact    bool    // in a comparison of two backends one difference is too many
+	Refused  string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
+	Carried  string  // the only value that To can carry, as JSON; "" for none
+	Drops    bool    // some of its values are dropped and counted
 }
 
 // A Detail is one thing that a translation does with a value, or why it is refused, as a format of package fmt and its
@@ -93,13 +93,11 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 		}
 		f := Field{
 			Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(), About: r.about, Exact: r.exact, Otherwise: r.Otherwise,
+			Class: r.class, Detail: r.detail(), About: r.about, Exact: r.exact,
+			Drops: r.class == Lossy || r.Otherwise == "drop" && r.digitsTo == number,
 		}
 		if m == callbackMessage {
 			f.Message = string(Request)
-		}
-		if f.Otherwise == "drop" && r.digitsTo == text {
-			f.Otherwise = "pass"
 		}
 		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
 			f.Refused, f.Carried = r.lossCode, r.always.json

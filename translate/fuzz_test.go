@@ -188,8 +188,8 @@ func FuzzTable(f *testing.F) {
 		if callback != nil {
 			exerciseCallback(t, table)
 		}
-		for i, o := range table.Operations() {
-			if !reflect.DeepEqual(o.Fields(), again.Operations()[i].Fields()) {
+		for i, o := range table.Operations {
+			if !reflect.DeepEqual(o.Fields(), again.Operations[i].Fields()) {
 				t.Fatalf("%s has other fields when read again", o.Name)
 			}
 		}

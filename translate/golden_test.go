@@ -351,7 +351,7 @@ func (g *golden) tables(t testing.TB, overlay string) (both []*translate.Table) 
 	table := g.table(t, overlay)
 	again := written(t, table)
 	fields := func(table *translate.Table) (all [][]translate.Field) {
-		for _, o := range table.Operations() {
+		for _, o := range table.Operations {
 			all = append(all, o.Fields())
 		}
 		return append(all, table.Callback.Fields())

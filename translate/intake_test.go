@@ -46,7 +46,7 @@ func corpus(t testing.TB, prefix string) []corpusFile {
 // translations returns the translations of each operation of a table between each pair of forms that have it.
 func translations(table *translate.Table) iter.Seq2[*translate.Translation, [2]translate.Form] {
 	return func(yield func(*translate.Translation, [2]translate.Form) bool) {
-		for _, o := range table.Operations() {
+		for _, o := range table.Operations {
 			for _, from := range table.Forms() {
 				for _, to := range table.Forms() {
 					if c := o.Translation(from, to); c != nil && !yield(c, [2]translate.Form{from, to}) {

@@ -22,19 +22,11 @@ type CodeMeaning struct {
 	Means Meaning
 }
 
-// Meanings returns the codes that have a meaning, in the order of the catalogue. The caller must not modify it.
-func (t *Table) Meanings() []CodeMeaning { return t.meanings }
-
 // Unpaired reports whether a code that an upstream of the form sends is unknown to clients of the other form: it is
-// neither in the catalogue nor paired, nor is it listed with form: and without a meaning, which says that nothing
-// corresponds to it.
-func (t *Table) Unpaired(f Form, code string) bool {
-	form := t.formIndex(f)
-	if form < 0 || code == "" || t.InCatalogue(t.forms[form].paired(&t.forms[0], code)) {
-		return false
-	}
-	means, listed := t.forms[form].known[code]
-	return !listed || means != ""
+// neither in the catalogue nor paired, nor is it open, which says that nothing corresponds to it.
+func (e Envelope) Unpaired(code string) bool {
+	means, listed := e.form.known[code]
+	return !e.form.table.InCatalogue(e.form.inFirst(code)) && (!listed || means != "")
 }
 
 // WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words,
@@ -44,7 +36,7 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	if form < 0 {
 		return nil
 	}
-	for _, o := range t.operations {
+	for _, o := range t.Operations {
 		for _, r := range o.rows[Reply] {
 			words := r.mayBeWord() && r.Otherwise == ""
 			if words && r.onlyForm() < 0 && r.digitsIn(&t.forms[form]) == text && !slices.Contains(paths, r.Path[form]) {
@@ -57,7 +49,7 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 
 // CodeThatMeans returns the first code of the catalogue with a meaning, or "".
 func (t *Table) CodeThatMeans(m Meaning) string {
-	for _, code := range t.catalogue {
+	for _, code := range t.Catalogue {
 		if t.inCatalogue[code].Means == m {
 			return code
 		}
@@ -76,12 +68,9 @@ const (
 	OwnInvalid     OwnFailure = "invalid"     // the request cannot be read
 )
 
-// OwnCode returns the code of the catalogue for a failure of the gateway.
-func (t *Table) OwnCode(f OwnFailure) string { return t.own[f] }
-
 // Means reports whether a code, as an upstream wrote it in the form, has one of the meanings: as a code of this form,
 // or as a code of the catalogue after translation by the table's pairs.
 func (e Envelope) Means(code string, meanings ...Meaning) bool {
-	inCatalogue := e.form.table.inCatalogue[e.form.paired(&e.form.table.forms[0], code)].Means
+	inCatalogue := e.form.table.inCatalogue[e.form.inFirst(code)].Means
 	return code != "" && (slices.Contains(meanings, e.form.known[code]) || slices.Contains(meanings, inCatalogue))
 }

@@ -171,7 +171,7 @@ func (s *source) readOwn(n, codes *yaml.Node) {
 		s.errorf(codes, "codes.malformed is missing: its first code is that of refusals whose row names none")
 	}
 	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
-	t.own = map[OwnFailure]string{
+	t.Own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
 		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: t.invalid,
 	}
@@ -182,7 +182,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 	t := s.table
 	s.checkAllMeanings()
 	paths := map[string]string{} // by path: the operation, since the gateway finds the operation of a call by its path
-	for i, o := range t.operations {
+	for i, o := range t.Operations {
 		name := operations.Content[2*i]
 		for role, value := range o.sets {
 			if r := t.role(role); r.rows != nil && r.meaning(value, 0) == "" {
@@ -205,7 +205,7 @@ func (s *source) checkAllMeanings() {
 	if len(s.problems) > 0 {
 		return
 	}
-	for _, o := range s.table.operations {
+	for _, o := range s.table.Operations {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], hasMeaning(meaning)) {

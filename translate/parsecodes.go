@@ -60,9 +60,9 @@ func (s *source) addToCatalogue(code string, means Meaning) {
 	if means == open {
 		m.Means = ""
 	}
-	t.catalogue, t.inCatalogue[code] = append(t.catalogue, code), m
+	t.Catalogue, t.inCatalogue[code] = append(t.Catalogue, code), m
 	if m.Means != "" {
-		t.meanings = append(t.meanings, m)
+		t.Meanings = append(t.Meanings, m)
 	}
 }
 
@@ -87,14 +87,14 @@ func (s *source) readCodesOf(form *form) {
 			case isMeaning && s.isSuccess(code.Value):
 				s.errorf(code, "%q is the code of a success and cannot have a meaning", code.Value)
 			case isMeaning && means != open && !in && form.index == 0:
-				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name, DidYouMean(code.Value, t.catalogue))
+				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name, DidYouMean(code.Value, t.Catalogue))
 			case isMeaning && means != open && in && changes:
 				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
 			case means == open:
 				form.known[code.Value] = ""
 			case isMeaning:
 				form.known[code.Value] = means
-				t.meanings = append(t.meanings, CodeMeaning{code.Value, form.name, means})
+				t.Meanings = append(t.Meanings, CodeMeaning{code.Value, form.name, means})
 			case form.index == 0:
 				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
 			case s.isSuccess(first), form.code.text == code.Value:

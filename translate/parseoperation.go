@@ -30,7 +30,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		status: k.Status, list: k.Result != "",
 		rows: map[Message][]*row{}, table: s.table,
 	}
-	s.table.operations = append(s.table.operations, o)
+	s.table.Operations = append(s.table.Operations, o)
 	if n.Kind != yaml.MappingNode {
 		return
 	}

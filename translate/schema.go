@@ -76,7 +76,7 @@ func (e Envelope) FailureSchema() *Schema {
 	t := e.form.table
 	s := schemaOf(gjson.ParseBytes(e.AppendFailure(nil, t.invalid, "the reason")))
 	s.Required = segments(e.form.shows())[:1]
-	for _, m := range t.meanings {
+	for _, m := range t.Meanings {
 		if m.Form == "" || m.Form == e.form.name {
 			code, _ := t.Envelope(m.Form).form.codeIn(e.form, m.Code)
 			s.Description += fmt.Sprintf("%s: %s\n", code, m.Means)

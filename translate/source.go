@@ -199,7 +199,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "":
 		return s.str(n, key)
 	case "a code":
-		code, known := s.str(n, is), s.table.catalogue
+		code, known := s.str(n, is), s.table.Catalogue
 		switch {
 		case s.isSuccess(n.Value):
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)

@@ -23,30 +23,30 @@ const (
 	Write Effect = "write"
 )
 
-// A Table is a compiled table. It is immutable and safe for concurrent use.
+// A Table is a compiled table. It is immutable, also in its fields, and safe for concurrent use.
 type Table struct {
+	Operations []*Operation          // in the order of the table
+	Callback   *Callback             // nil if there is none
+	Catalogue  []string              // the codes that refusals and metrics may name
+	Meanings   []CodeMeaning         // the codes that have a meaning: those of the catalogue, then those of the forms
+	Own        map[OwnFailure]string // the codes of the catalogue for the gateway's own failures
+	Changes    []RowChange           // what the overlays change in the rows of the table, in their order
+	// Nouns are the words for what calls are about, and for who answers them, in each language.
+	Nouns struct{ Ko, En []string }
 	// Version is a hash of what the table says, with its overlays: of everything that can change a message or what it
 	// means, and so without descriptions and comments. What was counted with one version does not count for another.
 	Version string
 	// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
-	YAML     func() ([]byte, error)
-	Changes  []RowChange // what the overlays change in the rows of the table, in their order
-	Callback *Callback   // nil if there is none
-	// Nouns are the words for what calls are about, and for who answers them, in each language.
-	Nouns struct{ Ko, En []string }
+	YAML func() ([]byte, error)
 
-	forms       []form                // the first two, then those that are like one of them
-	successText constant              // of a success that came without an envelope
-	invalid     string                // the code of a refusal if the row names none
-	own         map[OwnFailure]string // the codes of the gateway's own failures
-	bounds      string                // "upstream" or "enforce"
-	unknown     map[Message]string    // what happens to a field without a row
+	forms       []form             // the first two, then those that are like one of them
+	successText constant           // of a success that came without an envelope
+	invalid     string             // the code of a refusal if the row names none
+	bounds      string             // "upstream" or "enforce"
+	unknown     map[Message]string // what happens to a field without a row
 	roles       map[string]*role
 	fields      map[string]*fieldText // by name of the field
-	catalogue   []string
-	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
-	operations  []*Operation
 	depth       int    // the deepest nesting of a message
 	files       []File // the base table, then the overlays
 }
@@ -105,7 +105,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	t.YAML = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
 		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	})
-	for _, o := range t.operations {
+	for _, o := range t.Operations {
 		o.compile()
 	}
 	if t.Callback != nil {
@@ -114,12 +114,9 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	return t, nil
 }
 
-// Operations returns the operations in the order of the table. The caller must not modify the slice.
-func (t *Table) Operations() []*Operation { return t.operations }
-
 // Operation returns the named operation, or nil.
 func (t *Table) Operation(name string) *Operation {
-	for _, o := range t.operations {
+	for _, o := range t.Operations {
 		if o.Name == name {
 			return o
 		}
@@ -187,7 +184,7 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 		return o
 	}
 	o.paths[form] = "/"
-	for _, known := range t.operations {
+	for _, known := range t.Operations {
 		for _, r := range known.rows[Request] {
 			if r.Role.name == role && r.Path[form] != "" && o.rows[Request] == nil {
 				o.rows[Request] = []*row{r}
@@ -223,9 +220,6 @@ func (t *Table) InCatalogue(code string) bool {
 	return ok
 }
 
-// Catalogue returns the codes that refusals and metrics may name. The caller must not modify it.
-func (t *Table) Catalogue() []string { return t.catalogue }
-
 // FormOf returns the form that a path belongs to: the one with the longest prefix of the path, or the first form.
 func (t *Table) FormOf(path string) Form {
 	found, longest := t.forms[0].name, 0
@@ -235,15 +229,6 @@ func (t *Table) FormOf(path string) Form {
 		}
 	}
 	return found
-}
-
-// Code translates a code by the table's pairs. A code without a pair is the same in both forms.
-func (t *Table) Code(code string, from, to Form) string {
-	i, j := t.formIndex(from), t.formIndex(to)
-	if i < 0 || j < 0 || i == j {
-		return code
-	}
-	return t.forms[i].paired(&t.forms[j], code)
 }
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.

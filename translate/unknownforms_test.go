@@ -18,11 +18,11 @@ func TestUnknownForms(t *testing.T) {
 	equal(t, []any{
 		read.Path(none), read.Translation(none, "v2") == nil, read.HasRole(translate.Reply, "state", none), read.PathOf(translate.Reply, "state", none),
 		read.Schema(translate.Request, none).Type, c.Schema(none).Type, envelope.FailureSchema().Type, replaced, acknowledged, err != nil,
-		string(c.Answer(none)), table.States("state").Of("F", none), envelope.Means("none", translate.NotFound), table.Code("9980", none, "v2"),
-		table.Unpaired(none, "x"), len(table.WordsWithoutPairs(none)), table.PassThrough("x", none, "partner").Path(none), envelope.Text,
-		string(envelope.AppendFailure(nil, "ERROR", "")), envelope.FailureStatus("ERROR", 400), table.SuccessCode(none), envelope.OtherCode,
+		string(c.Answer(none)), table.States("state").Of("F", none), envelope.Means("none", translate.NotFound),
+		len(table.WordsWithoutPairs(none)), table.PassThrough("x", none, "partner").Path(none), envelope.Text,
+		string(envelope.AppendFailure(nil, "ERROR", "")), envelope.FailureStatus("ERROR", 400), envelope.Success, envelope.OtherCode,
 	}, []any{
-		"", true, false, "", nil, "object", "object", false, false, true, "", "", false, "9980", false, 0, "", "",
+		"", true, false, "", nil, "object", "object", false, false, true, "", "", false, 0, "", "",
 		`{"code":"ERROR","message":"","data":null}`, 400, "", "",
 	})
 }

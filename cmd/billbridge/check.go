@@ -124,7 +124,7 @@ type codes struct{ Kind, Codes string }
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	found := map[string][]string{"done": {t.Envelope(u.Form).ShowsSuccess()}}
 	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
-	for _, m := range t.Meanings() {
+	for _, m := range t.Meanings {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
 			continue
 		}
@@ -145,9 +145,9 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	for _, kind := range []string{"done", "the bill exists", "no such bill", "refused"} {
 		all = append(all, codes{kind, strings.Join(found[kind], " ")})
 	}
-	for _, code := range t.Catalogue() {
+	for _, code := range t.Catalogue {
 		second := t.Forms()[1]
-		if other, replaced := t.Envelope(second).CodesOf(code); replaced && code != t.SuccessCode(t.Forms()[0]) {
+		if other, replaced := t.Envelope(second).CodesOf(code); replaced && code != t.Envelope(t.Forms()[0]).Success {
 			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other[0]})
 		}
 	}

@@ -41,7 +41,7 @@ func (c *hashCommand) Run(s system) error {
 
 // withHash returns the operations whose requests have a hash, each with its forms.
 func withHash(t *translate.Table) (list []string) {
-	for _, o := range t.Operations() {
+	for _, o := range t.Operations {
 		for _, form := range t.Forms() {
 			if o.HasHash() && o.Path(form) != "" {
 				list = append(list, fmt.Sprintf("%s in %s", o.Name, form))

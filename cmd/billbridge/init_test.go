@@ -73,7 +73,7 @@ func TestCodesOfAMigration(t *testing.T) {
 	}
 	plain, err := compileTable("", "")
 	must(t, err)
-	for _, m := range plain.Meanings() {
+	for _, m := range plain.Meanings {
 		equal(t, c.Table.Envelope("legacy").Means(m.Code, m.Means), true, m)
 	}
 	equal(t, c.Table.Envelope("legacy").Means("9999", translate.Refused, translate.NotFound), false)

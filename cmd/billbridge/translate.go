@@ -83,7 +83,7 @@ func (c *translateCommand) translator() (translator, error) {
 	operation := table.Operation(c.Operation)
 	if operation == nil {
 		var names []string
-		for _, o := range table.Operations() {
+		for _, o := range table.Operations {
 			names = append(names, o.Name)
 		}
 		if callback != nil {

@@ -117,7 +117,7 @@ func (p *playgroundPage) fill(values url.Values) {
 	if from, to, ok := strings.Cut(value("direction"), " "); ok {
 		p.From, p.To = translate.Form(from), translate.Form(to)
 	}
-	if all := p.Table.Operations(); p.Operation == "" && len(all) > 0 {
+	if all := p.Table.Operations; p.Operation == "" && len(all) > 0 {
 		p.Operation = all[0].Name
 	}
 	if p.Message != string(translate.Reply) || p.callback() != nil {

@@ -30,7 +30,7 @@ func (c *Console) searchOf(f *callFilter) string {
 	}
 	table, codes := config.Table, []string{"none"}
 	for _, form := range table.Forms() {
-		codes = append(codes, table.SuccessCode(form))
+		codes = append(codes, table.Envelope(form).Success)
 	}
 	var text strings.Builder
 	_ = searchTemplate().Execute(&text, struct { // a test has run it
@@ -42,7 +42,7 @@ func (c *Console) searchOf(f *callFilter) string {
 		f,
 		[]string{"operation", "client", "upstream", "route", "code", "bill"},
 		upstreams, codes, f.partners, f.slower,
-		table.OwnCode(translate.OwnUnavailable),
+		table.Own[translate.OwnUnavailable],
 	})
 	return text.String()
 }

@@ -63,14 +63,14 @@ func (c *Console) table(r *http.Request) (answer, error) {
 func newTablePage(t *translate.Table, query string, shown func(translate.Details) string) *tablePage {
 	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), shown: shown}
 	words := strings.Fields(strings.ToLower(p.Query))
-	for _, o := range t.Operations() {
+	for _, o := range t.Operations {
 		paths := [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}
 		p.add(words, tableOperation{Name: o.Name, Paths: paths, Effect: o.Effect}, o.Fields())
 	}
 	if callback := t.Callback; callback != nil {
 		p.add(words, tableOperation{Name: callback.Name, Method: callback.Method}, callback.Fields())
 	}
-	for _, m := range t.Meanings() {
+	for _, m := range t.Meanings {
 		if matches(words, m.Code, string(m.Form), string(m.Means)) {
 			p.Codes = append(p.Codes, m)
 		}

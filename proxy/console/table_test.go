@@ -21,7 +21,7 @@ func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 	table := c.Config().Table
 	_, page := get(t, c, "/table", "")
 	fields := table.Callback.Fields()
-	for _, o := range table.Operations() {
+	for _, o := range table.Operations {
 		fields = append(fields, o.Fields()...)
 		if !strings.Contains(page, `<h2 id="`+o.Name+`">`) || !strings.Contains(page, o.Path("v2")) {
 			t.Errorf("%s is missing", o.Name)

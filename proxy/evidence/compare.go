@@ -162,7 +162,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 func CompareCreated(op *translate.Operation, bill, amount string, a Answer) Comparison {
 	table, shown := op.Table(), read(op, a, false)
 	c := compareCodes(table, reading{
-		bill: strings.Clone(bill), code: table.SuccessCode(table.Forms()[0]), success: true,
+		bill: strings.Clone(bill), code: table.Envelope(table.Forms()[0]).Success, success: true,
 	}, shown)
 	c.ReadBack, c.States = true, true
 	state, price := shown.of(billing.State), shown.of(billing.Amount)

@@ -59,7 +59,7 @@ func newStage(t testing.TB, c config.Shadow, overlays ...string) *stage {
 	s := &stage{t: t, counts: evidence.NewCounts(compiled.Version, time.Now), registry: prometheus.NewRegistry()}
 	s.Shadow = evidence.NewShadow(c, s.counts, s.registry, slog.New(slog.DiscardHandler))
 	s.table = map[string]evidence.Shadowed{}
-	for _, o := range compiled.Operations() {
+	for _, o := range compiled.Operations {
 		s.table[o.Name] = evidence.Shadowed{ID: "id", Partner: someone, Operation: o}
 	}
 	return s

@@ -39,7 +39,7 @@ func (t *Stored) Use(c *config.Config) {
 	v := c.Rollout.Verdict
 	t.limits = Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
-		c.Table.SuccessCode(c.Table.Forms()[0]),
+		c.Table.Envelope(c.Table.Forms()[0]).Success,
 	}
 }
 

@@ -322,7 +322,7 @@ func (in *inbound) refuse(f *refusal) {
 			"operation", in.address.Operation, "reason", f.reason)
 	}
 	table := in.s.config.Table
-	in.write(f.status, table.Envelope(in.form).AppendFailure(nil, table.OwnCode(translate.OwnFailed), f.text))
+	in.write(f.status, table.Envelope(in.form).AppendFailure(nil, table.Own[translate.OwnFailed], f.text))
 }
 
 func (in *inbound) write(status int, body []byte) {

@@ -85,7 +85,7 @@ func Creates(o *translate.Operation) bool { return o.Created == Bill }
 
 // CreateOperation returns the operation that creates bills, or nil.
 func CreateOperation(t *translate.Table) *translate.Operation {
-	for _, o := range t.Operations() {
+	for _, o := range t.Operations {
 		if Creates(o) {
 			return o
 		}
@@ -112,7 +112,7 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 	var names []string
 	var read *translate.Operation
 	forms := t.Forms()
-	for _, o := range t.Operations() {
+	for _, o := range t.Operations {
 		inBothForms := o.Translation(forms[0], forms[1]) != nil
 		hasState := o.HasRole(translate.Reply, State, forms[0], forms[1])
 		if o.Effect == translate.Read && inBothForms && hasState && HasPartnerAndBill(o) {

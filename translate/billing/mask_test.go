@@ -89,7 +89,7 @@ func TestMaskHidesPersonalDataInEveryField(t *testing.T) {
 			return []byte(out)
 		}
 		for _, value := range values {
-			for _, o := range table.Operations() {
+			for _, o := range table.Operations {
 				for _, f := range append(o.Fields(), translate.Field{Message: "request", From: "v2", To: "legacy", Source: "memo"}, translate.Field{Message: "reply", From: "legacy", To: "v2", Source: "msg"}) {
 					t1, t2 := o.Translation(f.From, f.To), o.Translation(f.To, f.From)
 					if f.Source == "" || t1 == nil {

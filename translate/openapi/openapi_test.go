@@ -192,10 +192,10 @@ func TestExamplesAreTranslated(t *testing.T) {
 		if other == d.form {
 			other = d.table.Forms()[1]
 		}
-		invalid := d.table.OwnCode(translate.OwnInvalid)
+		invalid := d.table.Own[translate.OwnInvalid]
 		failure := d.table.Envelope(d.form).FailureSchema().Example
 		sameNames(t, "failure", failure, d.table.Envelope(d.form).AppendFailure(nil, invalid, "the reason"))
-		for _, o := range d.table.Operations() {
+		for _, o := range d.table.Operations {
 			there := o.Translation(d.form, other)
 			if there == nil {
 				continue
@@ -237,7 +237,7 @@ func sameNames(t *testing.T, what string, example, written []byte) {
 func TestDocumentsHaveEveryField(t *testing.T) {
 	t.Parallel()
 	documents(t, func(t *testing.T, d document) {
-		for _, o := range d.table.Operations() {
+		for _, o := range d.table.Operations {
 			for _, f := range o.Fields() {
 				for path, form := range map[string]translate.Form{f.Source: f.From, f.Target: f.To} {
 					if form == d.form && path != "" && !hasPath(o.Schema(translate.Message(f.Message), form), path) {
@@ -322,7 +322,7 @@ func TestDocumentsHaveTheBounds(t *testing.T) {
 func TestExamplesHaveTheirHash(t *testing.T) {
 	t.Parallel()
 	documents(t, func(t *testing.T, d document) {
-		for _, o := range d.table.Operations() {
+		for _, o := range d.table.Operations {
 			if !o.HasHash() {
 				continue
 			}
