@@ -14,7 +14,7 @@ func TestCodesOf(t *testing.T) {
 	equal(t, strings.Join(own, " "), "DUPLICATE TAKEN")
 }
 
-// What the gateway answers by itself, and what a receiver of a callback answers, has the envelope of the form.
+// What the gateway answers by itself has the envelope of the form.
 func TestEnvelopesOfOwnAnswers(t *testing.T) {
 	t.Parallel()
 	table := tableOf(t, "envelopes")
@@ -30,23 +30,4 @@ func TestEnvelopesOfOwnAnswers(t *testing.T) {
 	equal(t, http.Envelope("deep").FailureStatus("404", 503), 503) // many failures of the gateway have one code
 	equal(t, http.Envelope("deep").FailureStatus("409", 400), 400)
 	equal(t, http.Envelope("deep").FailureStatus("400", 503), 503) // it says that nothing was sent
-	c := table.Callback
-	for _, row := range []struct {
-		form translate.Form
-		body string
-		want bool
-		code string
-	}{
-		{"flat", `{"rc":0}`, true, "0"},
-		{"flat", `{"rc":"0"}`, false, "0"},
-		{"flat", `{"rc":900}`, false, "900"},
-		{"deep", `{"status":"SUCCESS"}`, true, "SUCCESS"},
-		{"deep", `{"status":"ERROR"}`, false, "ERROR"},
-		{"deep", `{"status":true}`, false, "true"},
-		{"deep", `{}`, false, ""},
-	} {
-		if code, got := c.Answered(row.form, []byte(row.body)); got != row.want || code != row.code {
-			t.Errorf("%s %s: %q, %v", row.form, row.body, code, got)
-		}
-	}
 }
