@@ -91,7 +91,10 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 		}
 		return found, shown
 	}
-	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: translated}}
+	return found, probeReply{
+		answer: answer,
+		Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: translated},
+	}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has

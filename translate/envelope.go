@@ -23,10 +23,10 @@ type form struct {
 	Result     string     `is:"a path"`           // the object that holds the result; "" for the top level
 	Numbers    string     `is:"json|text" must:"be"`
 	Prefix     string     // of the paths of the form's calls; "" for none
-	Codes      *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
+	Codes      *yaml.Node // by code that differs: what it stands for in the first form, or what it means
 	Flag       *yaml.Node // the field that says whether the call succeeded
 	Unused     string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
-	OtherCode  string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
+	OtherCode  string     `key:"other_code"` // for a code that this form does not have; "" to write it unchanged
 	Status     *yaml.Node // by HTTP status: the code of a reply without one
 
 	flag       string      // the name; "" for none
@@ -300,8 +300,8 @@ func (f *form) around(result *node, slot int, read, failed bool) *node {
 	return root
 }
 
-// AppendFailure appends a failure of the gateway: code, text and no result. code is one of the catalogue and is translated
-// by the table's pairs.
+// AppendFailure appends a failure of the gateway: code, text and no result. code is one of the catalogue and is
+// translated by the table's pairs.
 func (e Envelope) AppendFailure(dst []byte, code, message string) []byte {
 	code, _ = e.codeOf(code)
 	dst, _ = new(Call).emitAll(e.form.failed, dst, []value{
@@ -323,8 +323,8 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 	return out
 }
 
-// FailureStatus returns the HTTP status of a failure of the gateway: that which the form has for the code, if both it and
-// the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the catalogue.
+// FailureStatus returns the HTTP status of a failure of the gateway: that which the form has for the code, if both it
+// and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the catalogue.
 func (e Envelope) FailureStatus(code string, status int) int {
 	code, _ = e.codeOf(code)
 	if is := e.form.statusOf(code, status); is/100 == 4 && status/100 == 4 {

@@ -217,7 +217,8 @@ func (s *source) checkAllMeanings() {
 	for _, role := range s.table.roles {
 		for _, meaning := range role.means {
 			if role.rows != nil && !slices.ContainsFunc(role.rows, hasMeaning(meaning)) {
-				s.errorf(child(role.rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
+				s.errorf(child(role.rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning,
+					role.name)
 			}
 		}
 	}
@@ -240,8 +241,9 @@ func hasMeaning(meanings ...string) func(r *row) bool {
 func (s *source) readForms(n *yaml.Node) {
 	prefixes := map[string]bool{"": true}
 	for name, value := range s.members(n, "forms") {
+		index := len(s.table.forms)
 		f := form{
-			table: s.table, name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: len(s.table.forms), digits: text,
+			table: s.table, name: Form(s.str(name, "the name of a form")), index: index, like: index, digits: text,
 			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
 		}
 		if like := child(value, "like"); like != nil {
@@ -253,7 +255,7 @@ func (s *source) readForms(n *yaml.Node) {
 				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
 			}
 			value = without(mapLevel.merge(without(child(n, like.Value), "prefix"), value), "like")
-		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like < f.index-1 {
+		} else if index == 2 || index > 0 && s.table.forms[index-1].like < index-1 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
 				name.Value)
 			continue

@@ -40,9 +40,10 @@ func (s *source) readCodes(n *yaml.Node) {
 	for _, form := range t.forms { // it passes unchanged
 		for code := range form.known {
 			for _, other := range t.forms {
-				if first := other.first[code]; first != "" && other.name != form.name && form.first[code] == "" && !t.InCatalogue(code) {
-					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code, form.name,
-						first, other.name)
+				first, stands := other.first[code], form.first[code] != ""
+				if first != "" && other.name != form.name && !stands && !t.InCatalogue(code) {
+					s.errorf(form.Codes, "codes: %q of %s stands for %s in %s, where its clients would get it", code,
+						form.name, first, other.name)
 				}
 			}
 		}
@@ -87,7 +88,8 @@ func (s *source) readCodesOf(form *form) {
 			case isMeaning && s.isSuccess(code.Value):
 				s.errorf(code, "%q is the code of a success and cannot have a meaning", code.Value)
 			case isMeaning && means != open && !in && form.index == 0:
-				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name, DidYouMean(code.Value, t.Catalogue))
+				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name,
+					DidYouMean(code.Value, t.Catalogue))
 			case isMeaning && means != open && in && changes:
 				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
 			case means == open:

@@ -48,8 +48,8 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if no.Reason != "" {
 		return no
 	}
-	is, o, envelope, first := c.look(p, c.reply), c.translation.operation, p.envelope(c.reply), p.table.forms[0].code.text
-	code, success := envelope[codeSlot], p.fromForm.code.text
+	is, o, envelope := c.look(p, c.reply), c.translation.operation, p.envelope(c.reply)
+	code, success, first := envelope[codeSlot], p.fromForm.code.text, p.table.forms[0].code.text
 	found, missing, wrong := p.fromForm.says(status, envelope)
 	if missing {
 		wrong = p.fromForm.Code + " is missing"

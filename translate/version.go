@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// version returns the hash of [Table.Version]. The order of keys is a part of it: of several statuses with one code the first is written.
+// version returns the hash of [Table.Version]. The order of keys is a part of it: of several statuses with one code the
+// first is written.
 func (s *source) version() string {
 	h := sha256.New()
 	for key, value := range Members(s.root) {
