@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 )
 
@@ -53,14 +52,4 @@ func TestShiftIsExact(t *testing.T) {
 			}
 		}
 	})
-}
-
-// missing and other are words of the table only without quotes, also in a table that was written.
-func TestWordsInQuotesAreTexts(t *testing.T) {
-	t.Parallel()
-	table := written(t, overlaid(t, `operations: {bill.read: {reply: {apprCashTrader: {values: [{v2: "missing", legacy: "other"}]}}}}`))
-	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
-	out, err := call.Reply(nil, 200, []byte(`{"code":"0000","data":{"apprCashTrader":"missing"}}`))
-	must(t, err)
-	equal(t, gjson.GetBytes(out, "appr_cash_trader").String(), "other", string(out))
 }
