@@ -25,6 +25,6 @@
 // A form that is not one of the table's is an error. Functions without an error return nil, "" or false for it.
 //
 // The package does no I/O. A table declares roles, such as "amount". Callers ask for the value of a role ([Call.Value])
-// and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). An upstream that writes a form in
+// and for the meaning of a code or a value ([Envelope.Means], [Call.ReplyMeaning]). An upstream that writes a form in
 // another way has a form of its own, which is like that one ([Table.BackendForms]).
 package translate
