@@ -62,7 +62,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.omitted)
-		f.Public = (r.digits || r.Role.Public) && !f.Secret
+		f.Public = r.public()
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
 		other, _ := r.Values.find(p.from, otherOf(p.fromForm.like), v.text())
 		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && (other.text == "" || other.kind == null)
