@@ -50,25 +50,17 @@ func (c *Config) checkRequestRows() {
 
 // checkReadOperation checks that the table has an operation to read bills, if the config needs it.
 func (c *Config) checkReadOperation() {
-	explain, reconcile := c.Failures.Explain > 0, c.Callbacks != nil && c.Callbacks.Reconcile != nil
+	reconcile := c.Callbacks != nil && c.Callbacks.Reconcile != nil
 	read, err := billing.ReadOperation(c.Table)
-	if err == nil {
-		if read.HasHash() && (c.Rollout != nil || explain || reconcile) {
-			c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout, "+
-				"failures.explain and callbacks.reconcile", read.Name)
-		}
-		return
+	if err == nil && read.HasHash() && (c.Rollout != nil || reconcile) {
+		c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout and "+
+			"callbacks.reconcile", read.Name)
 	}
-	if reconcile {
+	if err != nil && reconcile {
 		c.add("callbacks.reconcile", err.Error())
 	}
-	// a read can explain the outcome of a write
-	explained := func(o *translate.Operation) bool { return o.Effect == translate.Write && billing.AboutBill(o) }
-	if c.Rollout != nil {
+	if err != nil && c.Rollout != nil {
 		c.add("rollout", err.Error())
-	} else if explain && slices.ContainsFunc(c.Table.Operations(), explained) {
-		c.addf("failures.explain",
-			"%v; or set failures.explain: 0s, so that no bill is read after a write without a reply", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func newWashing(t *testing.T, seed uint64, old, fresh, more string) *washing {
 	w.fresh, freshURL = backend(fresh)
 	file := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
 	w.store = proxytest.BeginRollout(t, file, partner.Of(demoKey))
-	c := parse(t, fmt.Sprintf("upstreams: {old: {form: %s, url: %q}, new: {form: %s, url: %q}}\nroute: {default: old}\n"+
+	c := proxytest.Config(t, fmt.Sprintf("upstreams: {old: {form: %s, url: %q}, new: {form: %s, url: %q}}\nroute: {default: old}\n"+
 		"rollout: {old: old, new: new%s}\nstore: {url: %q}\n%s", old, oldURL, fresh, freshURL, more, file, callbacksOn)+
 		proxytest.Tuned(func(c *config.Config) { c.Limits.Reads = 1_000_000 }))
 	_, err := w.store.Tick(bg, w.now())

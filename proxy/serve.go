@@ -150,8 +150,7 @@ func (x *exchange) forward() (answer outcome, failed *failure) {
 	var reply httpconn.Reply
 	var body []byte
 	if x.sent, reply, body = x.send(); x.sent.failed != nil {
-		failed, x.sent.shown = x.unanswered(x.sent.failed)
-		return answer, failed
+		return answer, x.unanswered(x.sent.failed)
 	}
 	if failed = x.withheld(); failed != nil {
 		return answer, failed

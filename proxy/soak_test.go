@@ -107,7 +107,6 @@ func newSoak(t *testing.T) *soak {
   new: {form: v2, url: %q, timeout: %s}
 %s
 route: {default: old}
-failures: {explain: 200ms}
 rollout: {old: old, new: new, settle: 1m}
 callbacks:
   {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [],

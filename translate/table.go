@@ -318,9 +318,6 @@ func (t *Table) FormOf(path string) Form {
 	return found
 }
 
-// Unknown returns what happens to a field of a message without a row: drop, pass or refuse.
-func (t *Table) Unknown(m Message) string { return t.unknown[m] }
-
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
 	i, j := t.formIndex(from), t.formIndex(to)

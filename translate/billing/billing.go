@@ -83,12 +83,6 @@ func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request
 // Creates reports whether the operation creates a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
 
-// HasLink reports whether a bill that the operation creates has a link which a partner may need, and can be withdrawn.
-func HasLink(o *translate.Operation) bool {
-	withdrawn := func(m string) bool { return NeverPaid(o.Table(), m) && Final(o.Table(), m) }
-	return o.HasRole(translate.Reply, Link) && slices.ContainsFunc(o.Table().MeaningsOf(State), withdrawn)
-}
-
 // CreateOperation returns the operation that creates bills, or nil.
 func CreateOperation(t *translate.Table) *translate.Operation {
 	for _, o := range t.Operations() {
