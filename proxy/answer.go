@@ -155,7 +155,9 @@ func (x *exchange) unowned(err error) *failure {
 	switch {
 	case r.Permanent:
 		f = unchangeable.with()
-		f.code = x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+		if x.route.operation.Created != "" { // so that no client takes the create for one without an effect
+			f.code = x.state.config.Table.CodeThatMeans(translate.Exists)
+		}
 	case k == ledgerDown:
 		f.after = "1"
 	}
@@ -217,14 +219,14 @@ func (x *exchange) failure(f *failure) outcome {
 	// like one.
 	unanswered := x.route != nil && !write && f.status >= http.StatusInternalServerError
 	out.code = cmp.Or(f.code, c.Table.OwnCode(f.own))
-	out.status = c.Table.FailureStatus(x.client, out.code, f.status)
+	out.status = c.Table.Envelope(x.client).FailureStatus(out.code, f.status)
 	if out.status == http.StatusServiceUnavailable && write && x.sent.left() {
 		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
 	}
 	if c.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK
 	}
-	out.body = c.Table.AppendFailure(nil, x.client, out.code, text)
+	out.body = c.Table.Envelope(x.client).AppendFailure(nil, out.code, text)
 	return out
 }
 

@@ -79,7 +79,6 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 		_ = target.unusable(reply.Status, err)
 		return routing.Unclear, probeReply{answer: answer}
 	}
-	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == routing.Present {
 		shown := probeReply{
@@ -88,12 +87,11 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
 		if shown.shows = s.shows(call, shown.means); p.callback {
-			shown.callback = table.Callback().FromReply(nil, call)
+			shown.callback = s.config.Table.Callback.FromReply(nil, call)
 		}
 		return found, shown
 	}
-	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: translated}}
+	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: translated}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has

@@ -77,7 +77,7 @@ func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form
 		return
 	}
 	if reconciles {
-		callback := read.Table().Callback()
+		callback := read.Table().Callback
 		r.Without = missing(callback.FromReply(nil, call), callback.Fields(), translate.Request, upstream)
 	}
 }

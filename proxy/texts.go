@@ -63,8 +63,11 @@ func (m message) words(longest int, which string, t *translate.Table) string {
 		if !ok {
 			text = texts[part.Format]["en"]
 		}
-		about, service := t.Nouns(which == "ko")
-		values := []string{"{noun}", about, "{service}", service}
+		nouns := t.Nouns.En
+		if which == "ko" {
+			nouns = t.Nouns.Ko
+		}
+		values := []string{"{noun}", nouns[0], "{service}", nouns[1]}
 		for i, v := range part.Values {
 			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
 		}

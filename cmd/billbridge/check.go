@@ -115,7 +115,7 @@ type codes struct{ Kind, Codes string }
 
 // endingCodes returns the codes by which an upstream ends a write for certain.
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
-	found := map[string][]string{"done": {t.ShowsSuccess(u.Form)}}
+	found := map[string][]string{"done": {t.Envelope(u.Form).ShowsSuccess()}}
 	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
@@ -125,7 +125,7 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 		own := []string{m.Code}
 		if m.Form == "" {
 			var replaced bool
-			if own, replaced = t.CodesOf(m.Code, u.Form); replaced {
+			if own, replaced = t.Envelope(u.Form).CodesOf(m.Code); replaced {
 				own = nil
 			}
 		}
@@ -140,7 +140,7 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	}
 	for _, code := range t.Catalogue() {
 		second := t.Forms()[1]
-		if other, replaced := t.CodesOf(code, second); replaced && code != t.SuccessCode(t.Forms()[0]) {
+		if other, replaced := t.Envelope(second).CodesOf(code); replaced && code != t.SuccessCode(t.Forms()[0]) {
 			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other[0]})
 		}
 	}

@@ -42,7 +42,7 @@ type attention struct {
 // overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Upstreams: c.Gateway.Upstreams(), Table: c.Config().Table.Version(),
+		Upstreams: c.Gateway.Upstreams(), Table: c.Config().Table.Version,
 		Store: c.storeKind(), File: c.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.Now())

@@ -259,7 +259,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	if err != nil {
 		return without(notAllowed, "the address is not called: "+err.Error())
 	}
-	req, err := http.NewRequestWithContext(ctx, s.rows.Method(), u.String(), bytes.NewReader(c.Body))
+	req, err := http.NewRequestWithContext(ctx, s.rows.Method, u.String(), bytes.NewReader(c.Body))
 	if err != nil {
 		return without(notAllowed, "the address is not called: it cannot be written as a request")
 	}

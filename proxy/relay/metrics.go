@@ -94,7 +94,7 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 		m.passed.WithLabelValues(upstream, string(as))
 	}
 	m.fields.WithLabelValues(upstream, "ignored", contentEncoding)
-	c := t.Callback()
+	c := t.Callback
 	if c == nil {
 		return
 	}

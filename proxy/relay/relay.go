@@ -104,7 +104,7 @@ func New(c *config.Config, o Options) *Relay {
 
 // Use replaces the config. Attempts under way keep the old one.
 func (r *Relay) Use(c *config.Config) {
-	next := &settings{config: c, callbacks: callbacksOf(c), rows: c.Table.Callback()}
+	next := &settings{config: c, callbacks: callbacksOf(c), rows: c.Table.Callback}
 	next.guard = newGuard(next.callbacks)
 	next.transport = newTransport(next.guard, next.callbacks)
 	if old := r.current.Swap(next); old != nil {
