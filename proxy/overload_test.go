@@ -236,7 +236,9 @@ func TestHangingCallsOfSeveralPartnersLeaveConnections(t *testing.T) {
 	b := newGateway(t, fewConnections(back.url, "connections: 8"))
 	answers := make(chan answer, 8)
 	for n := range 8 {
-		go func() { answers <- b.send(v2("read").with("apiKey", fmt.Sprint("hanging-", n%4)), "X-Request-Id", "hangs") }()
+		go func() {
+			answers <- b.send(v2("read").with("apiKey", fmt.Sprint("hanging-", n%4)), "X-Request-Id", "hangs")
+		}()
 	}
 	for range 7 {
 		receive(t, g.reached, "call at the upstream")

@@ -20,8 +20,15 @@ func TestPartnersLeaveConnectionsToTheNextOne(t *testing.T) {
 		connections, partners int
 		each, next            int // the most of a partner, and of one that comes later
 	}{
-		{256, 1, 64, 64}, {256, 3, 64, 32}, {256, 4, 52, 26}, {256, 10, 24, 12}, {256, 255, 1, 1}, {8, 4, 2, 1}, {8, 7, 1, 1},
-		{4, 3, 1, 1}, {1, 0, 0, 1},
+		{256, 1, 64, 64},
+		{256, 3, 64, 32},
+		{256, 4, 52, 26},
+		{256, 10, 24, 12},
+		{256, 255, 1, 1},
+		{8, 4, 2, 1},
+		{8, 7, 1, 1},
+		{4, 3, 1, 1},
+		{1, 0, 0, 1},
 	} {
 		c := newConnections(&config.Upstream{Connections: row.connections, PartnerConnections: max(1, row.connections/4)}, NewMetrics(nil))
 		has := map[uint64]int{}
