@@ -93,7 +93,8 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: translated}}
+	text := s.callersPaths(translated, p.client, target.translation)
+	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: text}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
