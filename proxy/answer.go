@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -128,7 +129,11 @@ func (r *route) untranslatable(err error) *failure {
 	f := refused.with()
 	f.code, f.says = refusal.Code, message{refusal.Reason}
 	if refusal.Field != "" {
-		f.says = append(tell("field", refusal.Field), refusal.Reason)
+		if strings.HasPrefix(refusal.Reason.Format, translate.NoPlace) { // the text can reach a customer
+			f.says = append(f.says, tell("of_field", refusal.Field)...)
+		} else {
+			f.says = append(tell("field", refusal.Field), refusal.Reason)
+		}
 		f.field = other                                          // the sender chose the name, which must not be logged
 		if r.target.translation.HasRequestField(refusal.Field) { // all translations of the route have the same fields
 			f.field = refusal.Field

@@ -91,9 +91,9 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 		}
 		return found, shown
 	}
+	text := s.callersPaths(translated, p.client, target.translation)
 	return found, probeReply{
-		answer: answer,
-		Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: translated},
+		answer: answer, Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: text},
 	}
 }
 

@@ -211,3 +211,26 @@ func TestR24_BareLegacyRead(t *testing.T) {
 		}
 	}
 }
+
+// What the backend of a call does not have is said in words that a customer of the partner can read, the field last.
+func TestCustomerCanReadWhatTheBackendDoesNotHave(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	for _, row := range [][4]string{
+		{
+			"sendType", "URL", "청구 서비스에 URL 기능이 없어 처리하지 않았습니다. TALK만 쓸 수 있습니다. (bill.sendType)",
+			"Nothing was sent: the billing service does not have URL, only TALK. (bill.sendType)",
+		},
+		{
+			"tax", "1000", "청구 서비스에 없는 기능이어서 처리하지 않았습니다. (bill.tax)",
+			"Nothing was sent: the billing service does not have this. (bill.tax)",
+		},
+	} {
+		create := v2("create").with(row[0], row[1])
+		for i, language := range []string{"ko", "en"} {
+			got := newGatewayTo(t, "legacy", back, "failures: {language: "+language+"}").send(create)
+			equal[any](t, fields(t, got.body)["message"], row[2+i], got.status)
+		}
+	}
+	back.expectCalls(t, 0)
+}

@@ -33,6 +33,19 @@ func isJSON(h http.Header) bool {
 	if len(types) != 1 || types[0] == "application/json" {
 		return len(types) < 2
 	}
-	kind, _, err := mime.ParseMediaType(types[0])
+	if isJSONType(types[0]) {
+		return true
+	}
+	for kind := range strings.SplitSeq(types[0], ",") { // browsers write so what a page sets twice
+		if !isJSONType(kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// isJSONType reports whether a media type is JSON, whatever its parameters are.
+func isJSONType(text string) bool {
+	kind, _, err := mime.ParseMediaType(text)
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && kind == "application/json"
 }

@@ -42,19 +42,50 @@ func mask(text string) string {
 	return hosts.ReplaceAllString(text, "…")
 }
 
-// maskHosts masks the text of a failure, if the config says so, and changes no other byte. The field of the text is
-// that of the table; it must never come from a message (R07).
+// maskHosts masks the text of a failure, if the config says so.
 func (s *state) maskHosts(answer []byte, client translate.Form) []byte {
+	if !s.config.Failures.MaskHosts {
+		return answer
+	}
+	return s.editText(answer, client, mask)
+}
+
+// namedPath matches what can be the path of a field: in brackets, or before a colon at the beginning.
+var namedPath = regexp.MustCompile(`\([^()\s:]+\)|^[^()\s:]+:`)
+
+// callersPaths writes the paths of the request in the text of a failure as the form of the caller has them. Anything
+// else in a text can mean something else, and stays as it is.
+func (s *state) callersPaths(answer []byte, client translate.Form, t *translate.Translation) []byte {
+	if t.SameForm() {
+		return answer
+	}
+	return s.editText(answer, client, func(text string) string {
+		if len(text) > maxText {
+			return text
+		}
+		return namedPath.ReplaceAllStringFunc(text, func(named string) string {
+			path := strings.Trim(named, "():")
+			if ours := t.ClientPath(path); ours != "" {
+				return strings.Replace(named, path, ours, 1)
+			}
+			return named
+		})
+	})
+}
+
+// editText edits the text of a failure, and changes no other byte. The field of the text is that of the table; it must
+// never come from a message (R07).
+func (s *state) editText(answer []byte, client translate.Form, edit func(text string) string) []byte {
 	name := s.config.Table.Envelope(client).Text
 	text := gjson.GetBytes(answer, name)
-	if !s.config.Failures.MaskHosts || text.Type != gjson.String {
+	if text.Type != gjson.String {
 		return answer
 	}
-	masked := mask(text.Str)
-	if masked == text.Str {
+	changed := edit(text.Str)
+	if changed == text.Str {
 		return answer
 	}
-	edited, err := sjson.SetBytes(answer, name, masked)
+	edited, err := sjson.SetBytes(answer, name, changed)
 	if err != nil {
 		return answer
 	}

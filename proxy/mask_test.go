@@ -44,3 +44,36 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 	const done = `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`
 	equal(t, newGatewayTo(t, "v2", newBackend(t, replyWith(200, done))).send(v2("create")).body, done)
 }
+
+// A path of the table in the text of a backend becomes that of the caller's form, in brackets and before a colon at the
+// beginning. Every other text stays as it is.
+func TestTextsOfABackendHaveThePathsOfTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, row := range [][2]string{ // v2 and legacy
+		{"금액 오류 (bill.price)", "금액 오류 (bill.price)"},
+		{"이름 오류 (bill.memberName), 기한 오류 (bill.expireDt)", "이름 오류 (bill.member_nm), 기한 오류 (bill.expire_dt)"},
+		{"bill.expireDt: 형식 오류", "bill.expire_dt: 형식 오류"},
+		{"(apiKey)", "(apikey)"},
+	} {
+		for i, upstream := range []string{"v2", "legacy"} {
+			for j, client := range []string{"v2", "legacy"} {
+				checkTextOfABackend(t, client, upstream, row[i], row[j])
+			}
+		}
+	}
+	for _, same := range []string{
+		"bill.expireDt 형식 오류", "오류: bill.expireDt: 형식", "( bill.expireDt)", "(memberName)", "(bill.sendType)", "[bill.expireDt]", "bill.expireDt", "(expireDt)",
+		"BILL.EXPIREDT: x (bill.expiredt)",
+	} {
+		checkTextOfABackend(t, "legacy", "v2", same, same)
+	}
+}
+
+func checkTextOfABackend(t *testing.T, client, upstream, text, want string) {
+	t.Helper()
+	for _, more := range []string{"", "failures: {mask_hosts: false}"} {
+		back := newBackend(t, refuseWith(upstream, "VALIDATION_001", text))
+		got := newGatewayTo(t, upstream, back, more).expect(newCall(client, "create"), wantAnswer{200, "VALIDATION_001"}).body
+		equal[any](t, fields(t, got)[inForm(client, "message", "msg")], want, client, upstream)
+	}
+}

@@ -169,13 +169,13 @@ func fewConnections(url, more string) string {
 	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more) + waits(300*time.Millisecond)
 }
 
-// 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
+// 30 creates arrive at the same time for an upstream that does not answer for a while. 5 are sent.
 // The other 25 are refused after their wait, none with an unknown outcome.
 func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	const connections, calls = 5, 30
 	g, back := newHeldBackend(t, "/bill", connections)
-	b := newGateway(t, fewConnections(back.url, "connections: 5")+proxytest.Tuned(func(c *config.Config) { c.Upstreams[0].PartnerConnections = 5 }))
+	b := newGateway(t, fewConnections(back.url, "connections: 9")+proxytest.Tuned(func(c *config.Config) { c.Upstreams[0].PartnerConnections = 5 }))
 	answers := make(chan answer, calls)
 	for n := range calls {
 		go func() { answers <- b.send(legacy("create").with("billId", fmt.Sprintf("B%019d", n))) }()
@@ -219,6 +219,38 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	receive(t, ended, "answer").check(t, "v2", noSuchBill)
 	b.expect(legacy("read"), noSuchBill) // on a used connection, so that it is sent once more
 	back.expectCalls(t, 4)
+}
+
+// Four partners whose calls hang, each with its whole share, leave connections to a fifth one.
+func TestHangingCallsOfSeveralPartnersLeaveConnections(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, "/bill/read", 8)
+	held := g.holdCalls(denies)
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") == "hangs" {
+			held.ServeHTTP(w, r)
+			return
+		}
+		denies.ServeHTTP(w, r)
+	})
+	b := newGateway(t, fewConnections(back.url, "connections: 8"))
+	answers := make(chan answer, 8)
+	for n := range 8 {
+		go func() {
+			answers <- b.send(v2("read").with("apiKey", fmt.Sprint("hanging-", n%4)), "X-Request-Id", "hangs")
+		}()
+	}
+	for range 7 {
+		receive(t, g.reached, "call at the upstream")
+	}
+	for range 3 {
+		b.expect(v2("read").with("apiKey", "fifth"), noSuchBill)
+	}
+	receive(t, answers, "refusal of the eighth call").check(t, "v2", refused, busy)
+	g.open()
+	for range 7 {
+		receive(t, answers, "answer").check(t, "v2", noSuchBill)
+	}
 }
 
 // Calls that hang, with any number of invented keys, leave connections to the partners.

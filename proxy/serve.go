@@ -385,7 +385,8 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
 		out.contentType = reply.ContentType
 	} else {
 		if !call.Succeeded() {
-			out.body = x.state.maskHosts(answer, x.client)
+			out.body = x.state.callersPaths(answer, x.client, x.to.target.translation)
+			out.body = x.state.maskHosts(out.body, x.client)
 		}
 		out.status = call.Status()
 	}

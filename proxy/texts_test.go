@@ -69,12 +69,12 @@ func TestTextsAreThoseOfTheCode(t *testing.T) {
 // messages are the texts that the gateway can tell, with values that are as long as they can be or longer.
 func messages(long string) (all []message) {
 	one := func(key string) translate.Detail {
-		return translate.Detail{Format: key, Values: []any{long, long}}
+		return translate.Detail{Format: key, Values: []any{long, long, long}}
 	}
 	for key := range texts {
 		all = append(all, message{one(key)})
 		if !regexp.MustCompile(`^[a-z_]+$`).MatchString(key) { // a reason
-			all = append(all, message{one("field"), one(key)})
+			all = append(all, message{one("field"), one(key)}, message{one(key), one("of_field")})
 		}
 	}
 	for _, key := range []string{"unchangeable", "being_created", "denied", "later", "uncertain"} {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -46,6 +47,17 @@ func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
 	return !strings.Contains(path, itself) && t.request.paths[PathInTable(path)]
+}
+
+// ClientPath returns the path that a field of the request has in the client's form, by that in the upstream's form, or
+// "" if either form lacks it.
+func (t *Translation) ClientPath(path string) string {
+	for _, f := range t.request.fields {
+		if f.target == path && path != "" {
+			return f.source
+		}
+	}
+	return ""
 }
 
 // Start begins one exchange.
@@ -216,13 +228,20 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 	case p.message != Request, f.loss == "drop":
 		c.report(OutcomeDropped, f.source, v, Detail{})
 	default:
-		reason := why("%v has no place for it", p.toForm.name)
-		if always {
-			reason = why("%v has no place for it: there it is always %v", p.toForm.name, f.always.text)
-		}
-		return &Refusal{f.lossCode, f.source, reason, v}
+		return &Refusal{f.lossCode, f.source, f.noPlace(p.toForm.name, v), v}
 	}
 	return nil
+}
+
+// noPlace says what a form does not have. It names the value of a sender only if the table lists it.
+func (f *mapping) noPlace(form Form, v value) Detail {
+	switch {
+	case f.always.kind == absent:
+		return why(NoPlace, form)
+	case v.kind == text && slices.Contains(f.oneOf, v.text()):
+		return why("%v has no place for it (%v): there it is always %v", form, v.text(), f.always.text)
+	}
+	return why("%v has no place for it: there it is always %v", form, f.always.text)
 }
 
 // Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the

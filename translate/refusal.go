@@ -48,6 +48,9 @@ type Report struct {
 	UnknownNames []string
 }
 
+// NoPlace begins the formats of the reasons that a request is refused for because the upstream's form lacks something.
+const NoPlace = "%v has no place for it"
+
 // What is wrong with a field of a reply or a callback, besides what a request is refused for.
 const (
 	IsMissing    = "is missing"

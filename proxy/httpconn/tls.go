@@ -55,7 +55,11 @@ func ReasonOfTLS(err error) string {
 	case IsA[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port"
 	case ok && step.Op == "remote error": // an alert, one of a fixed list
-		return "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
+		text := "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
+		if step.Err.Error() == tls.AlertError(40).Error() { // handshake_failure
+			text += "; it may have no cipher with ECDHE"
+		}
+		return text
 	case strings.HasPrefix(err.Error(), "tls: "):
 		return "the handshake failed"
 	}

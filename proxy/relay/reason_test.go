@@ -80,7 +80,7 @@ func TestReasonsOfAttempts(t *testing.T) {
 		"an authority that is not known": {secure.URL, "TLS: the certificate is signed by an unknown authority"},
 		"no TLS":                         {"https" + strings.TrimPrefix(plain.URL, "http"), "TLS: the server does not speak TLS on this port"},
 		"no TLS either":                  {"https://" + says(t, "SSH-2.0-canary\r\n"), "TLS: the server does not speak TLS on this port"},
-		"an alert":                       {"https://" + says(t, "\x15\x03\x01\x00\x02\x02\x28"), "TLS: the server refused the handshake: handshake failure"},
+		"an alert":                       {"https://" + says(t, "\x15\x03\x01\x00\x02\x02\x28"), "TLS: the server refused the handshake: handshake failure; it may have no cipher with ECDHE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

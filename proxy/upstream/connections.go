@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"container/list"
+	"context"
 	"sync"
 	"time"
 
@@ -8,122 +10,119 @@ import (
 	"billbridge/proxy/admission"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 )
 
-// connections limit the calls to an upstream that run at the same time: all of them, and those of each partner, so
-// that the slow calls of one partner do not delay the others. Keys that may be invented leave some free, however many
-// there are. Waiting calls run in order of arrival. Safe for concurrent use.
+// connections limit the calls to an upstream that run at the same time, so that the slow calls of some partners leave
+// connections to the others. A partner has at most its share, and at most as many as it leaves free: the more partners
+// use many, the fewer each of them has, and one that has none can always begin. Keys that may be invented leave some
+// free, however many there are. Waiting calls run in order of arrival, and none waits for the limit of another partner.
+// Safe for concurrent use.
 type connections struct {
-	all      *semaphore.Weighted
-	invented *semaphore.Weighted
-	waiting  prometheus.Gauge
+	share         int // the most of a partner
+	mayBeInvented int // the most of all keys that may be invented
+	waiting       prometheus.Gauge
 
 	mu       sync.Mutex
-	partners map[uint64]*partnerConnections // partners with calls, by the hash of the key
-	unused   sync.Pool                      // of *partnerConnections
-}
-
-type partnerConnections struct {
-	*semaphore.Weighted
-	calls int // waiting or running
+	free     int
+	invented int            // running calls with keys that may be invented
+	partners map[uint64]int // running calls of partners, by the hash of the key
+	queue    list.List      // of *turn
 }
 
 func newConnections(c *config.Upstream, m *Metrics) *connections {
 	return &connections{
-		all:      semaphore.NewWeighted(int64(c.Connections)),
-		invented: semaphore.NewWeighted(int64(max(c.Connections-c.PartnerConnections, (c.Connections+1)/2))),
-		waiting:  m.waiting.WithLabelValues(c.Name),
-		partners: map[uint64]*partnerConnections{},
-		unused: sync.Pool{New: func() any {
-			return &partnerConnections{Weighted: semaphore.NewWeighted(int64(c.PartnerConnections))}
-		}},
+		share:         c.PartnerConnections,
+		mayBeInvented: max(c.Connections-c.PartnerConnections, (c.Connections+1)/2),
+		waiting:       m.waiting.WithLabelValues(c.Name),
+		free:          c.Connections,
+		partners:      map[uint64]int{},
 	}
 }
 
-// A slot is the right to make one call.
+// A slot is the right to make one call. All calls without a key are of one partner.
 type slot struct {
-	partner  *partnerConnections // nil if the call does not count for a partner
-	key      uint64
-	invented bool // it counts for the keys that may be invented, too
+	key       admission.Proof
+	uncounted bool // the call counts for no partner
 }
 
-// acquire takes a slot: first of the partner, unless noPartnerLimit is set, and then of the upstream, so that a call
-// that waits for its partner's limit delays no other partner. All calls without a key count as one partner. The
-// error is that of take. The caller must call release after the call.
-func (c *connections) acquire(
-	key admission.Proof, noPartnerLimit bool, take func(*semaphore.Weighted) error,
-) (slot, error) {
-	s := c.enter(key.Partner, noPartnerLimit)
-	if s.partner != nil {
-		if err := take(s.partner.Weighted); err != nil {
-			c.leave(s)
-			return slot{}, err
-		}
-		if key.Invented {
-			if err := take(c.invented); err != nil {
-				c.releasePartner(s)
-				return slot{}, err
-			}
-			s.invented = true
-		}
-	}
-	if err := take(c.all); err != nil {
-		c.releasePartner(s)
-		return slot{}, err
-	}
-	return s, nil
+// A turn is a call that waits for its slot.
+type turn struct {
+	slot  slot
+	taken chan struct{} // closed when the call has it
 }
 
-// ifFree takes a slot that is free.
-func ifFree(s *semaphore.Weighted) error {
-	if s.TryAcquire(1) {
+// take takes a slot if it is free now. The caller must release it after the call.
+func (c *connections) take(s slot) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.takeFree(s)
+}
+
+// acquire waits for a slot until ctx ends.
+func (c *connections) acquire(ctx context.Context, s slot) error {
+	c.mu.Lock()
+	if c.takeFree(s) {
+		c.mu.Unlock()
 		return nil
 	}
-	return errNoConnection
+	t := &turn{s, make(chan struct{})}
+	place := c.queue.PushBack(t)
+	c.mu.Unlock()
+	select {
+	case <-t.taken:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-t.taken: // meanwhile
+		return nil
+	default:
+		c.queue.Remove(place)
+		return ctx.Err()
+	}
 }
 
+// takeFree takes a slot if it is free now.
+func (c *connections) takeFree(s slot) bool {
+	if c.free == 0 {
+		return false
+	}
+	if !s.uncounted {
+		running := c.partners[s.key.Partner]
+		if running >= c.share || running >= c.free || s.key.Invented && c.invented >= c.mayBeInvented {
+			return false
+		}
+		c.count(s, 1)
+	}
+	c.free--
+	return true
+}
+
+// release ends the use of a slot, and gives what is free to waiting calls.
 func (c *connections) release(s slot) {
-	c.all.Release(1)
-	c.releasePartner(s)
-}
-
-func (c *connections) releasePartner(s slot) {
-	if s.invented {
-		c.invented.Release(1)
-	}
-	if s.partner != nil {
-		s.partner.Release(1)
-		c.leave(s)
-	}
-}
-
-// enter counts a call of a partner.
-func (c *connections) enter(partner uint64, noPartnerLimit bool) slot {
-	if noPartnerLimit {
-		return slot{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.partners[partner]
-	if p == nil {
-		p = c.unused.Get().(*partnerConnections)
-		c.partners[partner] = p
+	if c.free++; !s.uncounted {
+		c.count(s, -1)
 	}
-	p.calls++
-	return slot{partner: p, key: partner}
+	for e := c.queue.Front(); e != nil && c.free > 0; {
+		t, at := e.Value.(*turn), e
+		if e = e.Next(); c.takeFree(t.slot) {
+			c.queue.Remove(at)
+			close(t.taken)
+		}
+	}
 }
 
-// leave ends what enter began.
-func (c *connections) leave(s slot) {
-	if s.partner == nil {
-		return
+// count counts a call of a partner.
+func (c *connections) count(s slot, n int) {
+	if s.key.Invented {
+		c.invented += n
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.partner.calls--; s.partner.calls == 0 {
-		delete(c.partners, s.key)
-		c.unused.Put(s.partner)
+	if c.partners[s.key.Partner] += n; c.partners[s.key.Partner] == 0 {
+		delete(c.partners, s.key.Partner)
 	}
 }
 

@@ -67,10 +67,7 @@ func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
 		r, leave := testRequest(t, u)
 		switch waitsFor {
 		case "slot":
-			for range 4 {
-				if _, err := u.connections.acquire(one, false, ifFree); err != nil {
-					t.Fatal(err)
-				}
+			for u.connections.take(slot{uncounted: true}) {
 			}
 			time.AfterFunc(10*time.Millisecond, leave)
 		case "connection":

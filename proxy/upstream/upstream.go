@@ -21,7 +21,6 @@ import (
 	"billbridge/proxy/httpconn"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 )
 
 // An Upstream is a billing backend and the connections to it. It is safe for concurrent use.
@@ -163,12 +162,11 @@ func (u *Upstream) count(err *Failure) *Failure {
 func (u *Upstream) send(ctx context.Context, r *Request) (httpconn.Reply, *Failure) {
 	u.connections.startWait(&r.wait)
 	defer r.wait.end()
-	slot, err := u.connections.acquire(r.Key, r.NoPartnerLimit, ifFree)
-	if err != nil {
+	slot := slot{r.Key, r.NoPartnerLimit}
+	if !u.connections.take(slot) {
 		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(u.Config.Wait))
 		defer cancel()
-		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
-		if slot, err = u.connections.acquire(r.Key, r.NoPartnerLimit, inTurn); err != nil {
+		if err := u.connections.acquire(wait, slot); err != nil {
 			return httpconn.Reply{}, notConnected(wait, Failure{Kind: Busy}, "")
 		}
 	}
