@@ -88,8 +88,8 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	play(m, `
 success v2 create
-# the line of a call with a known outcome does not name its bill
-logged bill=
+# the line of each call names its bill
+logged bill=1234567890ABCDEFGHIJ
 pay old
 fault old {"operation":"bill.cancel","drop":true}
 unknown v2 cancel

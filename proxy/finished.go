@@ -11,6 +11,7 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but
@@ -81,11 +82,8 @@ func (x *exchange) describe() Finished {
 		}
 	}
 	finished := x.gateway.finished != nil
-	if f.Unknown || finished {
-		f.Bill = loggedBill(cmp.Or(x.out.call, x.asked.call))
-	}
 	if f.Logged = x.gateway.log.Enabled(context.Background(), f.Level); f.Logged || finished {
-		f.Partner = partner.ID(x.asked.who.Short())
+		f.Partner, f.Bill = partner.ID(x.asked.who.Short()), loggedBill(cmp.Or(x.out.call, x.asked.call))
 	}
 	if !finished {
 		return f
@@ -147,9 +145,11 @@ func (f *Finished) attrs(list []slog.Attr) []slog.Attr {
 	if f.Called {
 		list = append(list, accesslog.Milliseconds("upstream_ms", f.UpstreamTook))
 	}
-	if f.Unknown {
+	if f.Unknown { // an operator must find the bill, whatever the caller wrote there
 		text("outcome", "unknown")
 		text("bill", f.Bill)
+	} else {
+		text("bill", billing.MaskBill(f.Bill))
 	}
 	text("reason", f.Reason)
 	if f.CallerGone {

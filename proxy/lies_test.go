@@ -194,7 +194,7 @@ func (w *washing) day() {
 		w.due()
 	}
 	w.pass(24 * time.Hour)
-	must(w.t, w.store.ConfirmClock(bg, "test", w.now()))
+	must(w.t, w.store.ConfirmClock(bg, store.Author{Name: "test"}, w.now()))
 	_, err := w.store.Tick(bg, w.now())
 	must(w.t, err)
 }

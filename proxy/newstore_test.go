@@ -140,7 +140,7 @@ func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	m.expect(v2("create"), success)
 	m.stopAndWait()
 	then := time.Now().Add(-4 * 365 * 24 * time.Hour)
-	must(t, m.store.ConfirmClock(t.Context(), "test", then))
+	must(t, m.store.ConfirmClock(t.Context(), store.Author{Name: "test"}, then))
 	m.process = newProcess(t, *m.text.Load())
 	play(m, section(t), "YEAR", fmt.Sprint(then.UTC().Year()))
 }

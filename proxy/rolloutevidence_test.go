@@ -85,7 +85,7 @@ func TestShadowComparesReads(t *testing.T) {
 			bulk    string
 		}{
 			"right":   {"", evidence.Inconclusive, "comparisons: 6, at least 100 are needed", "same", `"bills":{"not_there":1,"same":3},"old_only":0,"new_only":0,"left":0}`},
-			"mistake": {wrongAmount, evidence.Fail, "differs: apprPrice (money) in", "differs", `"bills":{"differs":3,"not_there":1},`},
+			"mistake": {wrongAmount, evidence.Fail, "3 of 6 reads: apprPrice (money): old ", "differs", `"bills":{"differs":3,"not_there":1},`},
 		} {
 			parallel(t, client+"/"+name, func(t *testing.T) {
 				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)

@@ -19,12 +19,13 @@ import (
 // decisionFlags are the flags of every change.
 type decisionFlags struct {
 	adminFlags
-	By given `placeholder:"NAME"`
+	By     given `placeholder:"NAME"`
+	Reason given `placeholder:"TEXT"`
 }
 
 // author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.
 func (f *decisionFlags) author(ctx context.Context) (a operate.Author, err error) {
-	if a.By = string(f.By); a.By != "" {
+	if a.By, a.Reason = string(f.By), string(f.Reason); a.By != "" {
 		return a, nil
 	}
 	if f.Token != "" {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/routing"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -53,4 +57,32 @@ func TestOnlyAHashOfAPartnersNameIsSent(t *testing.T) {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}
+}
+
+// A next step is that from the stage that the command has seen at first: if somebody else makes it meanwhile, the gateway
+// is asked for the same step, which it refuses, and not for the one after that.
+func TestNextAsksForTheStepThatItHasSeen(t *testing.T) {
+	t.Parallel()
+	percent := 25
+	var asked []string
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			asked = append(asked, r.URL.Query().Get("stage")+":"+r.URL.Query().Get("percent"))
+			http.Error(w, "Not changed: others were faster.", http.StatusConflict)
+			return
+		}
+		one := operate.PartnerStatus{StageSetting: operate.StageSetting{Stage: routing.StageCanary, Percent: &percent}}
+		one.Partner = r.URL.Query().Get("partner")
+		must(t, json.NewEncoder(w).Encode(operate.Status{Bills: "separate", Partners: []operate.PartnerStatus{one}}))
+	}))
+	t.Cleanup(gateway.Close)
+	file := filepath.Join(t.TempDir(), "partners.txt")
+	proxytest.WriteFile(t, file, "6e2b0f4cd1aa\n5f7b2ed74a97\n")
+	for _, which := range [][]string{{"--partner", "6e2b0f4cd1aa"}, {"--partner-file", file}} {
+		args := append([]string{"rollout", "next", "--by", "anna", "--admin", gateway.URL}, which...)
+		if code, _, errs := runCommand(t, false, args...); code != exitError || !strings.Contains(errs, "others were faster") {
+			t.Errorf("exit code %d, %s", code, errs)
+		}
+	}
+	proxytest.Equal(t, asked, []string{"canary:50", "canary:50", "canary:50"})
 }

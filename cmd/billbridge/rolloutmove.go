@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/routing"
 )
 
 // moveFlags are the flags of the commands that change the stages of partners.
@@ -39,7 +41,37 @@ func (f *moveFlags) move(
 	case isDefault:
 		one.Partner = operate.Default
 	}
+	if action == operate.Next {
+		known, err := f.known(ctx, one)
+		if err != nil {
+			return err
+		}
+		in = append(in, nextStep(known))
+	}
 	return f.moveOne(ctx, action, append(in, one)...)
+}
+
+// known returns the state of a partner, and of the rollout.
+func (f *moveFlags) known(ctx context.Context, ref operate.PartnerRef) (s operate.Status, err error) {
+	err = f.get(ctx, "/rollout", &s, ref)
+	return s, err
+}
+
+// nextStep returns the next step of the partner of a status. With it the gateway makes that step only: if somebody else
+// has made it meanwhile, it refuses the one after that. After the last stage it is zero, and the gateway says so.
+func nextStep(s operate.Status) operate.Move {
+	p, percent := s.Partners[0], 0
+	if p.Percent != nil {
+		percent = *p.Percent
+	}
+	to, more := routing.At(string(p.Stage), percent).Next(config.Bills(s.Bills))
+	switch {
+	case !more:
+		return operate.Move{}
+	case to.Stage == routing.StageCanary:
+		return operate.Move{Stage: to.Stage, Percent: &to.Percent}
+	}
+	return operate.Move{Stage: to.Stage}
 }
 
 // moveOne moves a partner.
@@ -61,7 +93,11 @@ func (f *moveFlags) moveAll(ctx context.Context, action string, in ...any) error
 	}
 	left := len(partners)
 	for _, p := range partners {
-		err := f.moveOne(ctx, action, append(in, p.PartnerRef)...)
+		step := append(in, p.PartnerRef)
+		if action == operate.Next {
+			step = append(step, p.next)
+		}
+		err := f.moveOne(ctx, action, step...)
 		if err == nil {
 			left--
 			continue
@@ -85,7 +121,8 @@ func (f *moveFlags) moveAll(ctx context.Context, action string, in ...any) error
 // A listedPartner is a partner in a file.
 type listedPartner struct {
 	operate.PartnerRef
-	label string // its place in the file, and how the gateway calls it
+	label string       // its place in the file, and how the gateway calls it
+	next  operate.Move // by the stage that it had when the file was read
 }
 
 // listed returns the partners of the file, if the gateway knows all of them and none is there twice: a second "next"
@@ -102,8 +139,7 @@ func (f *moveFlags) listed(ctx context.Context) (all []listedPartner, err error)
 	places := map[string]string{}
 	for _, line := range lines {
 		ref := operate.PartnerRef{Partner: reference(given(line.text))}
-		var known operate.Status
-		err := f.get(ctx, "/rollout", &known, ref)
+		known, err := f.known(ctx, ref)
 		switch {
 		case isRefusal(err):
 			wrong = append(wrong, fmt.Errorf("%s: %w", line.place, err))
@@ -116,7 +152,7 @@ func (f *moveFlags) listed(ctx context.Context) (all []listedPartner, err error)
 			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", line.place, first))
 		}
 		places[p.Partner] = line.place
-		all = append(all, listedPartner{ref, line.place + ": " + p.Label()})
+		all = append(all, listedPartner{ref, line.place + ": " + p.Label(), nextStep(known)})
 	}
 	return all, errors.Join(wrong...)
 }

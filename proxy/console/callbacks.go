@@ -131,6 +131,7 @@ func (c *Console) decideCallbacks(r *http.Request) (answer, error) {
 		if d.Fields = c.selected(choice.Filter); r.Method == http.MethodPost { // as it was when the visitor saw it
 			d.Fields = without(maps.Clone(r.PostForm))
 			d.Fields.Del("by")
+			d.Fields.Del("reason")
 		}
 		err := operate.Decode(d.Fields, &all)
 		counted := all

@@ -70,7 +70,7 @@ func (d *decision) decide(
 	if d.Changed || d.NotYet || d.Nothing {
 		return a, nil
 	}
-	err = carryOut(operate.Decision{Author: operate.Author{By: by(r)}, Force: d.Kinds()})
+	err = carryOut(operate.Decision{Author: by(r), Force: d.Kinds()})
 	if err == nil && d.Result == nil {
 		return goTo(d.Back + "?done=" + d.Do)
 	}

@@ -179,7 +179,7 @@ func (d *rolloutDesk) make(words []string) (shown string) {
 // make makes a call of a script that is no request: "add KEY BILL STATE AGE" adds a callback, "unknown KEY BILL REQUEST" a write
 // with an unknown outcome, and "ended KEY BILL OPERATION STATUS unknown" a call; the bill hostile is a script. "again ID
 // NEW" adds a callback once more, with a third word as another one in that order; "answered N" are attempts that the partner
-// answers without a success, "event ID" is one that is sent to a chat, "missing BILL WHY" a callback that may be lost,
+// answers without a success, "missing BILL WHY" a callback that may be lost,
 // and "reads STATE AMOUNT" what backends show. "state ID STATE"
 // expects the state of a callback, "gauges" counts as the gateway does from time to time, "down" ends the store, and "audit"
 // shows the audit log.
@@ -248,7 +248,7 @@ func (s *stored) make(words []string) (shown string) {
 		log, err := s.store.Audit(s.t.Context(), store.AuditFilter{Limit: 10})
 		must(s.t, err)
 		for _, c := range log {
-			shown += fmt.Sprintln(c.By, c.Action, c.Subject)
+			shown += strings.TrimSpace(fmt.Sprintln(c.By, c.Action, c.Subject, c.Reason)) + "\n"
 		}
 	default:
 		s.t.Fatalf("no such call: %s", words)

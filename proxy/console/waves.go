@@ -55,7 +55,7 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	_ = plan.Complete(slices.Contains(c.stages(), routing.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
 	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
-	for _, key := range []string{"by", "seen", "partner", "partners"} {
+	for _, key := range []string{"by", "reason", "seen", "partner", "partners"} {
 		page.Form.Del(key)
 	}
 	var named, ids []string
@@ -75,7 +75,7 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 		}
 		page.Changed = seen != "" && err == nil && seen != page.Seen()
 		if seen != "" && err == nil && !page.Changed {
-			order.Preview, order.By = false, by(r)
+			order.Preview, order.Author = false, by(r)
 			if _, err = ask(r, c.Operator.CreateWave, order); err == nil {
 				return goTo("/waves/" + order.Name + "?done=start")
 			}

@@ -144,16 +144,24 @@ func rank(k Kind) int {
 }
 
 func (n Count) rule(by Evidence, c *Compared, limits Limits) (Ruling, Note) {
+	of := Say("reads")
+	if by == ByReadBack {
+		of = Say("bills_read_back")
+	}
 	var grave []Note
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
-		if f := n.Fields[path]; f.Kind != InOther {
-			grave = append(grave, Say("field", path, f.Kind, f.Count))
+		switch f := n.Fields[path]; f.Kind {
+		case InOther:
+		case InCode:
+			grave = append(grave, Say("codes", f.Count, n.Compared, of, f.Old, f.New))
+		default:
+			grave = append(grave, Say("field", f.Count, n.Compared, of, path, f.Kind, f.Old, f.New))
 		}
 	}
 	asked := n.Compared + n.Unclear
 	switch {
 	case len(grave) > 0:
-		return Fail, Say("differs", grave)
+		return Fail, Say("list", grave)
 	case by == ByReadBack && n.NotThere > 0:
 		return Inconclusive, Say("not_there", n.NotThere, asked+n.NotThere+n.Moved)
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):

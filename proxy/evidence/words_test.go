@@ -42,7 +42,7 @@ func TestWordsOfValues(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.FixedZone("KST", 9*60*60))
 	v := evidence.Verdict{
 		Operation: "bill.read", Evidence: evidence.ByReadBack, Ruling: evidence.Fail,
-		Reason: evidence.Say("differs", []evidence.Note{evidence.Say("field", "apprPrice", evidence.InMoney, 2), evidence.Say("field", "x", evidence.Kind("odd"), 1)}),
+		Reason: evidence.Say("list", []evidence.Note{evidence.Say("codes", 2, 9, evidence.Say("reads"), "0000", "PARTNER_003"), evidence.Say("field", 1, 9, evidence.Say("reads"), "x", evidence.Kind("odd"), "a", "b")}),
 	}
 	for _, row := range []struct {
 		language evidence.Language
@@ -50,9 +50,10 @@ func TestWordsOfValues(t *testing.T) {
 		want     string
 	}{
 		{"en", evidence.Say("clock", at, 90*time.Minute), "the clock shows 2026-11-21T03:00:00Z and that of the store 1h30m, so it is not certain which bills are over"},
-		{"en", evidence.Say("list", []evidence.Verdict{v, v}), "bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1; " +
-			"bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1"},
-		{"ko", evidence.Say("of_partner", "6e2b", v), "6e2b: bill.read(새 청구서 재조회) 판정 FAIL: 값이 다릅니다: apprPrice(금액) 2건, x(odd) 1건"},
+		{"en", evidence.Say("list", []evidence.Verdict{v, v}), "bill.read by read back is FAIL, 2 of 9 reads: old answers 0000, new answers PARTNER_003 (first example), " +
+			"1 of 9 reads: x (odd): old a, new b (first example); bill.read by read back is FAIL, 2 of 9 reads: old answers 0000, " +
+			"new answers PARTNER_003 (first example), 1 of 9 reads: x (odd): old a, new b (first example)"},
+		{"ko", evidence.Say("of_partner", "6e2b", v), "6e2b: bill.read(새 청구서 재조회) 판정 FAIL: 조회 9건 중 2건: 기존 백엔드의 응답 0000, 새 백엔드의 응답 PARTNER_003(첫 번째 예), 조회 9건 중 1건: x(odd) 기존 a, 새 값 b(첫 번째 예)"},
 		{"ko", evidence.Say("list", []evidence.Note{evidence.Say("no_read"), {Kind: "nothing"}}), "shadow 단계에서 비교한 조회가 아직 없습니다, "},
 		{"en", evidence.Say("unchecked", fmt.Errorf("it failed")), "a precondition could not be checked: it failed"},
 	} {

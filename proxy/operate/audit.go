@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/moves"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
@@ -51,7 +52,10 @@ func (o storeVerbs) entries(ctx context.Context, f store.AuditFilter) ([]Change,
 func (o storeVerbs) entry(c store.Change) Change {
 	e := Change{
 		Revision: c.Revision, Action: string(c.Action), By: c.By,
-		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence,
+		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence, Reason: c.Reason,
+	}
+	if c.Action == store.WaveChanged { // why it came into its state
+		e.Evidence = evidence.ReadNote(c.Evidence).String()
 	}
 	if c.Overridden != "" {
 		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
@@ -75,7 +79,7 @@ type Backup struct {
 func (o storeVerbs) BackedUp(ctx context.Context, b Backup) (struct{}, error) {
 	err := b.check()
 	if err == nil {
-		err = o.Record(store.Change{Action: store.BackedUp, By: b.By, Subject: b.File})
+		err = o.Record(store.Change{Action: store.BackedUp, By: b.By, Reason: b.Reason, Subject: b.File})
 	}
 	if err == nil && o.Tick != nil {
 		o.Tick(ctx)

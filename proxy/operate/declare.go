@@ -64,11 +64,11 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	case err != nil:
 		o.Logger.Error("the rollout is stopped on this gateway, but that cannot be stored; retrying every second",
 			"by", ours.By, "error", err.Error())
-		c.By, c.At, c.Already = ours.By, ours.At, !ours.At.Equal(c.At)
+		c.By, c.At, c.Reason, c.Already = ours.By, ours.At, ours.Reason, !ours.At.Equal(c.At)
 		c.Unstored = err.Error()
 		return c, nil
 	}
-	c.By, c.At = ours.By, ours.At // perhaps an earlier stop that could not be stored until now
+	c.By, c.At, c.Reason = ours.By, ours.At, ours.Reason // perhaps an earlier stop that could not be stored until now
 	return o.changed(ctx, c)
 }
 
@@ -81,7 +81,7 @@ func (o *Operator) previewStop(
 		first = *pending
 	}
 	if !first.At.IsZero() {
-		c.By, c.At, c.Already = first.By, first.At, true
+		c.By, c.At, c.Reason, c.Already = first.By, first.At, first.Reason, true
 		return c
 	}
 	c.Reasons = list(reasons)
@@ -104,7 +104,8 @@ func (o *core) alreadyStopped(ctx context.Context, first store.Declaration) (Cha
 		)
 	}
 	return Change{
-		Revision: o.Rollout.Revision(), Action: string(store.Stopped), By: first.By, At: first.At, Already: true,
+		Revision: o.Rollout.Revision(), Action: string(store.Stopped), By: first.By, At: first.At,
+		Reason: first.Reason, Already: true,
 	}, err
 }
 
@@ -210,7 +211,9 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 	}
 	c.about(o.core, id, All)
 	facts := o.facts(ctx, store.Rollout{}, id, preconditionsWithin, moves.Needs{Counted: true})
-	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{Partner: id})
+	return o.commit(ctx, c, facts.AgainstReset(), r.Force, store.Change{
+		Partner: id, Evidence: evidenceOn(id, facts),
+	})
 }
 
 // A Clock compares the machine's clock, or PostgreSQL's, with the store's.
@@ -236,7 +239,7 @@ func (o storeVerbs) ConfirmClock(ctx context.Context, a Author) (Clock, error) {
 	if err := a.check(); err != nil {
 		return Clock{}, err
 	}
-	if err := o.Store.ConfirmClock(ctx, a.By, o.Now()); err != nil {
+	if err := o.Store.ConfirmClock(ctx, a.author(), o.Now()); err != nil {
 		return Clock{}, fmt.Errorf("not confirmed: %w", err)
 	}
 	o.Logger.Warn("the clock was confirmed", "by", a.By)

@@ -60,9 +60,9 @@ import (
 //	POST /store/keys?partner=&hash=&by=&preview=true             [Operator.AddKey]
 //	POST /store/backup?by=&file=                                 [Operator.BackedUp]
 //
-// by is who decides, for the audit log. force names the kinds of the reasons that the change overrides, separated by
-// commas. A change is in effect on this replica when the answer is sent, and on others within seconds. Times are RFC
-// 3339. Errors are text, or with Accept: application/json an [Error].
+// by is who decides, and with each change there can be a reason=TEXT, for the audit log. force names the kinds of the
+// reasons that the change overrides, separated by commas. A change is in effect on this replica when the answer is sent,
+// and on others within seconds. Times are RFC 3339. Errors are text, or with Accept: application/json an [Error].
 //
 // The values of a verb are in the query, or as texts of a JSON object in the body; a partner's key is in the body
 // alone. Unknown keys, repeated keys and empty values are errors: an empty value can come from an unset variable, and

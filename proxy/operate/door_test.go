@@ -42,7 +42,7 @@ func TestEncodedValueArrivesAsItWas(t *testing.T) {
 func TestDoorIsStrict(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ query, body, says string }{
-		{"stage=new&Stage=old", "", `there is no key "Stage": the keys are by, do, force, partner, percent, preview, stage`},
+		{"stage=new&Stage=old", "", `there is no key "Stage": the keys are by, do, force, partner, percent, preview, reason, stage`},
 		{"by=a&by=b", "", "by is given more than once"},
 		{"by=a", `{"by":"b"}`, "by is given more than once"},
 		{"by=", "", "by must not be empty"},

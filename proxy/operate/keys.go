@@ -57,7 +57,7 @@ func (o storeVerbs) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error
 	if n.Preview {
 		c.Bills, err = o.Store.CheckKey(ctx, k)
 	} else {
-		c.Bills, err = o.Store.AddKey(ctx, k, n.By, o.Now(), evidence.MergeStored)
+		c.Bills, err = o.Store.AddKey(ctx, k, n.author(), o.Now(), evidence.MergeStored)
 	}
 	if conflicting := (*store.KeyConflict)(nil); errors.As(err, &conflicting) {
 		text := conflicting.Text

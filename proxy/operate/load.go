@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/evidence"
 	"billbridge/proxy/moves"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/routing"
@@ -78,11 +79,23 @@ func (o *core) undrained(ctx context.Context, f *moves.Facts, of ...moves.Move) 
 	}
 }
 
-// against returns the facts of a move, and the reasons against it.
-func (o *core) against(ctx context.Context, decided store.Rollout, m moves.Move) []moves.BlockingReason {
-	f := o.facts(ctx, decided, m.Partner, preconditionsWithin/2, m.Needs())
+// factsOf returns the facts of a move: what the reasons against it depend on, and the evidence on its partner.
+func (o *core) factsOf(ctx context.Context, decided store.Rollout, m moves.Move) *moves.Facts {
+	needs := m.Needs()
+	needs.Counted = needs.Counted || m.Partner != ""
+	f := o.facts(ctx, decided, m.Partner, preconditionsWithin/2, needs)
 	o.undrained(ctx, f, m)
-	return f.Against(m)
+	return f
+}
+
+// evidenceOn returns the verdicts on a partner, for the audit log.
+func evidenceOn(id partner.ID, f *moves.Facts) string {
+	const most = 4000
+	text := evidence.Say("list", f.Verdicts[id]).String()
+	if len(text) > most {
+		return text[:most] + " …"
+	}
+	return text
 }
 
 // hasDefault reports whether a config has a default stage whose changes need the store.
@@ -106,7 +119,8 @@ func (o *core) CheckDefault(ctx context.Context, c *config.Config) error {
 	if b.From == "" || b.From == b.To || set {
 		return nil
 	}
-	b.Reasons = o.against(ctx, decided, moves.Move{From: routing.At(b.From, 0), To: routing.At(b.To, 0)})
+	m := moves.Move{From: routing.At(b.From, 0), To: routing.At(b.To, 0)}
+	b.Reasons = o.factsOf(ctx, decided, m).Against(m)
 	if len(b.Reasons) == 0 {
 		return nil
 	}

@@ -50,7 +50,7 @@ type Switch struct {
 
 // begin checks a decision, and returns the change that it will make.
 func (o *core) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
-	c = Change{Action: string(action), At: o.Now(), By: d.By, Preview: preview}
+	c = Change{Action: string(action), At: o.Now(), By: d.By, Reason: d.Reason, Preview: preview}
 	if !preview || d.By != "" {
 		if err := d.check(); err != nil {
 			return c, err
@@ -90,8 +90,8 @@ type Change struct {
 	Reasons []moves.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
 	// why a stop could not be stored: it is in effect on this gateway alone
 	Unstored string `json:"unstored,omitempty"`
-	// that the step of a wave relied on, or why the wave came into its state
-	Evidence string `json:"evidence,omitempty"`
+	Reason   string `json:"reason,omitempty"`   // that By gave
+	Evidence string `json:"evidence,omitempty"` // at that time, or why a wave came into its state
 }
 
 // Old returns the stage before the change, for people.
@@ -151,7 +151,7 @@ func (o *core) commit(
 
 // inStore completes a change for the store: who made it, and in spite of what.
 func (c Change) inStore(of store.Change) store.Change {
-	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
+	of.Action, of.By, of.Reason, of.At, of.Forced = store.Action(c.Action), c.By, c.Reason, c.At, c.Forced
 	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
 		of.Overridden = moves.JoinKinds(c.Overridden)
 	}
@@ -166,6 +166,9 @@ func (o *core) changed(ctx context.Context, c Change) (Change, error) {
 	}
 	if c.Action == string(store.Staged) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
+	}
+	if c.Reason != "" {
+		what = append(what, "reason", c.Reason)
 	}
 	if c.Forced {
 		what = append(what, "overridden", moves.JoinKinds(c.Overridden))
@@ -287,7 +290,8 @@ func (o *Operator) moveOnce(ctx context.Context, m Move) (c Change, err error) {
 func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m moves.Move, own routing.Position,
 ) (Change, error) {
-	reasons := o.against(ctx, decided, m)
+	facts := o.factsOf(ctx, decided, m)
+	reasons := facts.Against(m)
 	c.about(o.core, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
@@ -311,6 +315,7 @@ func (o *Operator) move(
 	}
 	return o.commit(ctx, c, reasons, s.Force, store.Change{
 		Partner: m.Partner, To: string(own.Stage), ToPercent: own.Percent, Decided: by,
+		Evidence: evidenceOn(m.Partner, facts),
 	})
 }
 

@@ -194,15 +194,26 @@ const (
 	All = "all"
 )
 
-// An Author is who decides.
+// An Author is who decides, and why, for the audit log.
 type Author struct {
-	By string `json:"by,omitzero"` // for the audit log
+	By     string `json:"by,omitzero"`
+	Reason string `json:"reason,omitzero"` // "" if none is given
 }
 
+func (a Author) author() store.Author { return store.Author{Name: a.By, Reason: a.Reason} }
+
+// mostReason bounds the reason of a decision, in characters.
+const mostReason = 500
+
 func (a Author) check() error {
-	strange := strings.ContainsFunc(a.By, func(c rune) bool { return !unicode.IsPrint(c) })
-	if a.By == "" || strange || !utf8.ValidString(a.By) || utf8.RuneCountInString(a.By) > 100 {
+	strange := func(text string) bool {
+		return strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+	}
+	if a.By == "" || strange(a.By) || !utf8.ValidString(a.By) || utf8.RuneCountInString(a.By) > 100 {
 		return badRequest("by must be your name, for the audit log: 1 to 100 printable characters")
+	}
+	if strange(a.Reason) || !utf8.ValidString(a.Reason) || utf8.RuneCountInString(a.Reason) > mostReason {
+		return badRequest("reason must be at most %d printable characters", mostReason)
 	}
 	return nil
 }

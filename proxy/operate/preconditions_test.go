@@ -179,7 +179,7 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 	set := "/rollout/stage?by=a&stage=drained&partner="
 	d.refuses(set+hash("k"), "give force=clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
 	d.refuses(set+hash("young"), "give force=settling,clock,verdict. Reasons:")
-	must(t, s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)))
+	must(t, s.ConfirmClock(t.Context(), store.Author{Name: "a"}, noon.Add(2*365*24*time.Hour)))
 	d.refuses(set+hash("young"), "give force=verdict. Reasons:")
 }
 

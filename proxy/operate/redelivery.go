@@ -80,7 +80,7 @@ func (o callbackVerbs) DecideCallbacks(ctx context.Context, s Selection, progres
 	if s.DryRun {
 		return nil
 	}
-	step.Done, err = o.Store.Decide(ctx, d.Decision, f, s.By, o.Now(), func(done int) {
+	step.Done, err = o.Store.Decide(ctx, d.Decision, f, s.author(), o.Now(), func(done int) {
 		step.Done = done
 		progress(step)
 		o.Relay.Wake()
@@ -119,7 +119,7 @@ func (o callbackVerbs) DecideCallback(ctx context.Context, choice Choice) (Progr
 		return Progress{Of: 1, Over: true}, nil
 	}
 	if err == nil {
-		err = o.Store.DecideOne(ctx, d.Decision, choice.ID, choice.By, o.Now())
+		err = o.Store.DecideOne(ctx, d.Decision, choice.ID, choice.author(), o.Now())
 	}
 	if err != nil {
 		return Progress{}, refused(err)
@@ -162,7 +162,7 @@ func (o callbackVerbs) AssignAddress(ctx context.Context, a LostAddress) (Callba
 	}
 	like.URL = cmp.Or(a.URL, like.URL)
 	one := o.callback(like)
-	err = o.Relay.Assign(ctx, a.Lost, like, a.By, one.Address, a.DryRun)
+	err = o.Relay.Assign(ctx, a.Lost, like, a.author(), one.Address, a.DryRun)
 	if wrong := (*relay.Wrong)(nil); errors.As(err, &wrong) {
 		err = badRequest("%s", wrong.Text)
 	}

@@ -250,7 +250,7 @@ func (o billVerbs) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err e
 	case id == "" || d.Bill == "":
 		return n, badRequest("partner and bill are required, and partner cannot be default")
 	}
-	n.Writes, err = o.Store.Dismiss(ctx, id, d.Bill, d.Merchant, d.By, o.Now())
+	n.Writes, err = o.Store.Dismiss(ctx, id, d.Bill, d.Merchant, d.author(), o.Now())
 	switch {
 	case errors.Is(err, ledger.ErrMerchants):
 		err = conflict("Not dismissed: writes of several merchants have an unknown outcome. Name one.")

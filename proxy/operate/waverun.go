@@ -83,7 +83,11 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) (err error) {
 		return err
 	}
 	if view.Finished() {
-		return w.end(ctx, one, store.WaveEnded, evidence.Say("wave_done"))
+		why := evidence.Say("wave_done")
+		if one.State == store.WaveBack {
+			why = evidence.Say("wave_rolled_back")
+		}
+		return w.end(ctx, one, store.WaveEnded, why)
 	}
 	if forward, ok := view.Forward(); ok {
 		return w.make(ctx, &view, forward, true)
@@ -105,7 +109,7 @@ func (w *waves) make(ctx context.Context, v *moves.View, r moves.Row, forward bo
 		Stage: store.Stage{
 			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: moves.ByWave(v.Name), At: now,
 		},
-		Evidence: cut(evidence.Say("list", v.Facts.Verdicts[r.Partner]).String()),
+		Evidence: evidenceOn(r.Partner, v.Facts),
 	}
 	switch {
 	case v.State == store.WaveBack && r.From == "":
@@ -129,13 +133,4 @@ func ignoreState(err error) error {
 		return nil
 	}
 	return err
-}
-
-// cut bounds a text of the audit log.
-func cut(text string) string {
-	const most = 4000
-	if len(text) > most {
-		return text[:most] + " …"
-	}
-	return text
 }

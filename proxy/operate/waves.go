@@ -51,9 +51,10 @@ type WaveQuery struct {
 type WaveInfo struct {
 	Name    string          `json:"name"`
 	State   store.WaveState `json:"state"`
-	Why     evidence.Note   `json:"why,omitzero"` // it came into its state; empty if a person wanted it
-	By      string          `json:"by"`           // who put it into its state
-	Since   time.Time       `json:"since"`        // when
+	Why     evidence.Note   `json:"why,omitzero"`     // it came into its state; empty if a person wanted it
+	By      string          `json:"by"`               // who put it into its state
+	Reason  string          `json:"reason,omitempty"` // that By gave
+	Since   time.Time       `json:"since"`            // when
 	Created time.Time       `json:"created"`
 	moves.Plan
 	Number int         `json:"number"` // of partners
@@ -118,7 +119,7 @@ func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	}
 	now := o.Now().Truncate(time.Millisecond) // as the store keeps it
 	one := store.Wave{
-		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
+		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Reason: w.Reason, Since: now, Created: now,
 	}
 	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost)
 	if err != nil {
@@ -312,7 +313,7 @@ func (o waveVerbs) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, time.Time{}, from...)
+	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By, Reason: c.Reason}, time.Time{}, from...)
 	switch {
 	case errors.Is(err, store.ErrState):
 		return info, conflict("Not changed: the wave %s is not %s.", c.Name, either(from))
@@ -355,7 +356,7 @@ func (o waveVerbs) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 		return change, err
 	}
 	change.about(o.core, id, Default)
-	err = o.Store.ReleasePartner(ctx, c.Name, id, moves.ByWave(c.Name), c.By, change.At)
+	err = o.Store.ReleasePartner(ctx, c.Name, id, moves.ByWave(c.Name), c.author(), change.At)
 	if errors.Is(err, store.ErrNotFound) {
 		err = notFound("the partner is not in wave %s, or that has ended", c.Name)
 	}

@@ -62,7 +62,9 @@ func (in *inbound) lost(req *http.Request, lost string) *refusal {
 
 // Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The
 // error is a [*Wrong] if the address is wrong. shown is the address for the audit log, without secrets.
-func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
+func (r *Relay) Assign(
+	ctx context.Context, lost string, like store.Callback, by store.Author, shown string, dryRun bool,
+) error {
 	switch m := lostForm.FindStringSubmatch(lost); {
 	case m == nil:
 		return &Wrong{"lost must be the name that the log has, such as new/8c21f6e0a94b"}
@@ -80,7 +82,8 @@ func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by
 		Created: r.now(),
 	}
 	_, err := r.store.Bind(ctx, a, store.Change{
-		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
+		Action: store.AddressAssigned, By: by.Name, Reason: by.Reason, At: a.Created, Partner: like.Partner,
+		Subject: a.ID + " to " + shown,
 	})
 	return err
 }

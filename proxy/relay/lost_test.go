@@ -86,7 +86,7 @@ func TestLostAddressOfAKeyThatWasAdded(t *testing.T) {
 	s.lose(lost)
 	for _, add := range [][2]string{{"third-key", "another-key"}, {"new-key", key}} {
 		added := store.PartnerKey{Key: partner.Of(add[0]), Partner: partner.Of(add[1])}
-		works(t)(s.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
+		works(t)(s.store.AddKey(t.Context(), added, store.Author{Name: "anna"}, time.Now(), nil))
 	}
 	works(t)(s.store.Rollout(t.Context()))
 	answers(t, s.post(lost, notice("legacy", "third-key", bill)), 404)

@@ -55,7 +55,7 @@ func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
 	a.Partner = partner.Of("new-key")
 	path := s.bind(a)
 	body := &bodyAfter{strings.NewReader(notice("v2", "new-key", bill)), func() {
-		works(t)(s.store.AddKey(t.Context(), store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}, "anna", time.Now(), nil))
+		works(t)(s.store.AddKey(t.Context(), store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}, store.Author{Name: "anna"}, time.Now(), nil))
 	}}
 	answers(t, s.send(httptest.NewRequest(http.MethodPost, path, body)), 200)
 	c := s.only()
@@ -70,7 +70,7 @@ func TestKeyThatAnotherGatewayHasAdded(t *testing.T) {
 	s, other := sealing(t, at, nil), sealing(t, at, nil)
 	path := s.bind(ofBill("new-key", bill, "https://partner.example.com/"))
 	added := store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}
-	works(t)(other.store.AddKey(t.Context(), added, "anna", time.Now(), nil))
+	works(t)(other.store.AddKey(t.Context(), added, store.Author{Name: "anna"}, time.Now(), nil))
 	s.accept(path, notice("legacy", "new-key", bill))
 	equal(t, s.only().Partner, partner.Of(key))
 	answers(t, s.post(path, notice("legacy", "another-key", bill)), http.StatusNotFound)

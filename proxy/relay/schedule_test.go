@@ -187,7 +187,7 @@ func TestR34_RunDeletesBodies(t *testing.T) {
 		if c := s.only(); c.State != store.Delivered || !c.Erased.IsZero() {
 			t.Errorf("with a wrong clock: %+v", c)
 		}
-		must(t, s.store.ConfirmClock(t.Context(), "anna", time.Now()))
+		must(t, s.store.ConfirmClock(t.Context(), store.Author{Name: "anna"}, time.Now()))
 		time.Sleep(70 * time.Minute)
 		if c := s.only(); c.State != store.Delivered || c.Erased.IsZero() {
 			t.Errorf("after it was confirmed: %+v", c)

@@ -17,13 +17,13 @@ func (r *follower) Stop(ctx context.Context, c store.Change) (store.Declaration,
 			ours = first
 		}
 	}
-	return store.Declaration{By: ours.By, At: ours.At}, r.store.Change(ctx, *ours)
+	return store.Declaration{By: ours.By, At: ours.At, Reason: ours.Reason}, r.store.Change(ctx, *ours)
 }
 
 // Stopping returns the kill switch that was turned on here and is not stored yet, or nil.
 func (r *follower) Stopping() *store.Declaration {
 	if pending := r.stopping.Load(); pending != nil {
-		return &store.Declaration{By: pending.By, At: pending.At}
+		return &store.Declaration{By: pending.By, At: pending.At, Reason: pending.Reason}
 	}
 	return nil
 }

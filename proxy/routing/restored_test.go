@@ -209,7 +209,7 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 		sweep(step.name, 2)
 	}
 	d.now = right.Add(years)
-	must(t, d.store.ConfirmClock(t.Context(), "anna", d.now))
+	must(t, d.store.ConfirmClock(t.Context(), store.Author{Name: "anna"}, d.now))
 	d.now = d.now.Add(years)
 	sweep("wrong again, with a row that is over by either clock", 2)
 	d.now = right.Add(years)

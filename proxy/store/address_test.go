@@ -79,14 +79,14 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 			reported = append(reported, done)
 			must(t, s.Ping(ctx))
 		}
-		gives(t, 15, "Replay of 15")(s.Decide(ctx, store.Replay, store.Filter{Limit: 15}, "tester", noon, progress))
-		gives(t, many-15, "Replay")(s.Decide(ctx, store.Replay, store.Filter{}, "tester", noon, nil))
+		gives(t, 15, "Replay of 15")(s.Decide(ctx, store.Replay, store.Filter{Limit: 15}, store.Author{Name: "tester"}, noon, progress))
+		gives(t, many-15, "Replay")(s.Decide(ctx, store.Replay, store.Filter{}, store.Author{Name: "tester"}, noon, nil))
 		equal(t, reported, []int{10, 15}, "reported")
 		for _, c := range claim(t, s, noon) {
 			finish(t, s, c, noon, store.Dead)
 		}
 		reported = nil
-		gives(t, many, "Drop")(s.Decide(ctx, store.Drop, store.Filter{}, "tester", noon, progress))
+		gives(t, many, "Drop")(s.Decide(ctx, store.Drop, store.Filter{}, store.Author{Name: "tester"}, noon, progress))
 		equal(t, reported, []int{10, 20, 21}, "reported")
 		gives(t, many, "Sweep")(s.Sweep(ctx, noon.Add(time.Hour), time.Minute))
 	})

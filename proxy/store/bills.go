@@ -282,7 +282,7 @@ func inParts[T any](
 // Dismiss resolves the outcomes of the writes of a bill because an operator knows them, and returns their number.
 // Without a merchant the error is [ledger.ErrMerchants] if they are of several.
 func (s *Store) Dismiss(
-	ctx context.Context, id partner.ID, bill, merchant, by string, now time.Time,
+	ctx context.Context, id partner.ID, bill, merchant string, by Author, now time.Time,
 ) (n int, err error) {
 	if err := checkDecision(by, now); err != nil {
 		return 0, err
@@ -292,11 +292,13 @@ func (s *Store) Dismiss(
 		s.lock(q, shared, claims) // see betweenClaims
 		was := storedBill(q, id, bill)
 		after := s.apply(q, was, []ledger.Event{{
-			Call: ledger.Call{At: now, Merchant: merchant}, What: ledger.Dismissed{By: by, Finding: Dismissed},
+			Call: ledger.Call{At: now, Merchant: merchant}, What: ledger.Dismissed{By: by.Name, Finding: Dismissed},
 		}})
 		refused = after.err
 		if n = was.Unresolved() - after.Unresolved(); n > 0 {
-			audited(q, Change{Action: OutcomeDismissed, By: by, At: now, Partner: id, Subject: bill})
+			audited(q, Change{
+				Action: OutcomeDismissed, By: by.Name, Reason: by.Reason, At: now, Partner: id, Subject: bill,
+			})
 		}
 		return n
 	})

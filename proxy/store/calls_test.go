@@ -181,8 +181,8 @@ func newCalls(t *testing.T, url string, s *store.Store) *calls {
 			if paged == nil {
 				return ids(all), n, nil, counted, nil, nil
 			}
-			_, replayed := s.Decide(ctx, store.Replay, f, "tester", noon, nil)
-			_, dropped := s.Decide(ctx, store.Drop, f, "tester", noon, nil)
+			_, replayed := s.Decide(ctx, store.Replay, f, store.Author{Name: "tester"}, noon, nil)
+			_, dropped := s.Decide(ctx, store.Drop, f, store.Author{Name: "tester"}, noon, nil)
 			return nil, n, paged, counted, replayed, dropped
 		},
 	}

@@ -151,6 +151,10 @@ func (c *calls) read(of reflect.Type, node *yaml.Node) reflect.Value {
 		return reflect.ValueOf(c.time(text))
 	case time.Duration:
 		return reflect.ValueOf(c.duration(text))
+	case store.Author:
+		if node.Kind == yaml.ScalarNode {
+			return reflect.ValueOf(store.Author{Name: text})
+		}
 	case [32]byte:
 		return reflect.ValueOf(sha256.Sum256([]byte(text)))
 	}

@@ -113,7 +113,7 @@ func (c *clock) stamp(now time.Time) time.Time {
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it.
 // Estimated ends of bills, which may come from a wrong clock, become a year from now or later. For callback addresses
 // of bills without an end, retention counts from now.
-func (s upkeep) ConfirmClock(ctx context.Context, by string, at time.Time) error {
+func (s upkeep) ConfirmClock(ctx context.Context, by Author, at time.Time) error {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	now := at
@@ -145,7 +145,7 @@ func (s upkeep) ConfirmClock(ctx context.Context, by string, at time.Time) error
 			left = len(first) > 0 && first[0].Before(asStored(w.before))
 		}
 	}
-	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
+	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by.Name, Reason: by.Reason, At: at},
 		func(q tx, _ *Change) { q.exec("UPDATE billbridge_clock SET vouched = $1", now) }); err != nil {
 		return err
 	}

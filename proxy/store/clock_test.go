@@ -51,7 +51,7 @@ func TestWrongClockDoesNotMoveTheStoreClock(t *testing.T) {
 	near("behind, asked without the database", s.Clock(noon.Add(-years)), -years, true)
 	near("right again", tick(t, s, noon.Add(20*time.Hour)), 20*time.Hour, false)
 
-	must(t, s.ConfirmClock(t.Context(), "anna", noon.Add(years)))
+	must(t, s.ConfirmClock(t.Context(), store.Author{Name: "anna"}, noon.Add(years)))
 	for _, c := range []store.Clock{s.Clock(noon.Add(years)), tick(t, s, noon.Add(years))} {
 		if c.Stepped() || !c.StoreTime.Equal(noon.Add(years)) {
 			t.Errorf("confirmed: %+v", c)
@@ -110,7 +110,7 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
 		works(t)(proxytest.On(s).Found(ctx, partnerOne, "found", "old", wrong, ""))
-		must(t, s.ConfirmClock(ctx, "anna", right))
+		must(t, s.ConfirmClock(ctx, store.Author{Name: "anna"}, right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
 		gives(t, 2, "removed")(s.SweepBills(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
@@ -136,7 +136,7 @@ func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 			a.Created, a.Until = right.Add(-years), time.Time{}
 			bind(t, s, a)
 			if !known {
-				must(t, s.ConfirmClock(t.Context(), "anna", right))
+				must(t, s.ConfirmClock(t.Context(), store.Author{Name: "anna"}, right))
 			}
 			gives(t, 0, known)(s.Sweep(t.Context(), right.Add(time.Minute), time.Hour))
 		})

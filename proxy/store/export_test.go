@@ -66,7 +66,7 @@ func (s *Store) Clear(ctx context.Context) error {
 		} {
 			q.exec("DELETE FROM " + table)
 		}
-		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_upstream = '', new_upstream = '', alone = '', past = '', shared = NULL,
+		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, stopped_by = '', stopped_reason = '', restored = NULL, restored_by = '', old_upstream = '', new_upstream = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
 		q.exec("UPDATE billbridge_clock SET vouched = NULL")
 	})

@@ -86,7 +86,7 @@ var (
 // decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks have
 // been changed. After each batch it calls progress, which may be nil, with the number so far.
 func (s callbacks) Decide(
-	ctx context.Context, d Decision, f Filter, by string, now time.Time, progress func(done int),
+	ctx context.Context, d Decision, f Filter, by Author, now time.Time, progress func(done int),
 ) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("%w: only failed callbacks can be replayed or dropped together, not %s ones",
@@ -145,7 +145,7 @@ func (s callbacks) Decide(
 				markAll(q, now, "ordering "+fmt.Sprintf(s.each, "$2"), texts(orders))
 			}
 			audited(q, Change{
-				Action: d.Action, By: by, At: now,
+				Action: d.Action, By: by.Name, Reason: by.Reason, At: now,
 				Partner: onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks")),
 				Subject: callbacksIn(got.changed) + ", " + f.words(), From: string(Dead), To: string(d.To),
 			})
@@ -165,7 +165,7 @@ func (s callbacks) Decide(
 
 // DecideOne makes a decision about one callback. It returns ErrNotFound if there is none with that id, ErrState if it
 // is not in a state of d.From, and ErrErased if it is to be replayed and its body was deleted.
-func (s callbacks) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
+func (s callbacks) DecideOne(ctx context.Context, d Decision, id string, by Author, now time.Time) error {
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s callbacks) DecideOne(ctx context.Context, d Decision, id, by string, now
 	}
 	return s.update(ctx, "changing a callback", func(q tx) {
 		s.betweenClaims(q)
-		c := Change{Action: d.Action, By: by, At: now, Subject: id, To: string(d.To)}
+		c := Change{Action: d.Action, By: by.Name, Reason: by.Reason, At: now, Subject: id, To: string(d.To)}
 		is, known := find[Callback](q, "SELECT "+columns+" FROM billbridge_callbacks WHERE id = $1", id)
 		c.Partner, c.From = is.Partner, string(is.State)
 		switch {

@@ -275,7 +275,7 @@ func (m *model) decideSome(t *rapid.T) {
 	if rapid.Bool().Draw(t, "drop") {
 		state, d = store.Dropped, store.Drop
 	}
-	n, err := m.s.Decide(m.ctx, d, f, "tester", m.now, nil)
+	n, err := m.s.Decide(m.ctx, d, f, store.Author{Name: "tester"}, m.now, nil)
 	m.check(err)
 	equal(t, n, m.decide(state, limit, dead...), "changed")
 }
@@ -294,7 +294,7 @@ func (m *model) decideOne(t *rapid.T) {
 	} else {
 		m.decide(state, 1, r)
 	}
-	if err := m.s.DecideOne(m.ctx, d, id, "tester", m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
+	if err := m.s.DecideOne(m.ctx, d, id, store.Author{Name: "tester"}, m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
 		t.Fatalf("%s: %v, want %v", id, err, want)
 	}
 }

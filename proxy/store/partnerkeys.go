@@ -112,12 +112,14 @@ func sharedBills(q tx, k PartnerKey) (pairs [][2]ledger.Bill) {
 // other gateways that do not know the key yet are refused before anything is sent. It returns the number of bills, or
 // a [*KeyConflict]. There is no inverse: the ledger does not say with which key a bill was created.
 func (s *partners) AddKey(
-	ctx context.Context, k PartnerKey, by string, at time.Time, merge func(have, more []byte) ([]byte, error),
+	ctx context.Context, k PartnerKey, by Author, at time.Time, merge func(have, more []byte) ([]byte, error),
 ) (bills int, err error) {
 	if err := checkDecision(by, at); err != nil {
 		return 0, err
 	}
-	c := Change{Action: KeyAdded, By: by, At: at, Partner: k.Partner, Subject: k.Key.Short()}
+	c := Change{
+		Action: KeyAdded, By: by.Name, Reason: by.Reason, At: at, Partner: k.Partner, Subject: k.Key.Short(),
+	}
 	return write(ctx, s.db, "adding a key", func(q tx) (bills int) {
 		s.betweenClaims(q) // who locks rows first and changes them then has the lock of claims: else both would wait
 		changed(q, c, func(q tx, c *Change) {

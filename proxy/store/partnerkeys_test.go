@@ -123,7 +123,7 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 			})
 		}
 		for {
-			_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+			_, err := s.AddKey(t.Context(), twoKeys, store.Author{Name: "anna"}, noon, joined)
 			if conflict := (*store.KeyConflict)(nil); errors.As(err, &conflict) && strings.Contains(conflict.Text, "under way") {
 				continue
 			}
@@ -164,7 +164,7 @@ func addedAfter(t *testing.T, statement string, arguments ...any) *store.Store {
 	works(t)(other.Exec(statement, arguments...))
 	added := make(chan error, 1)
 	go func() {
-		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+		_, err := s.AddKey(t.Context(), twoKeys, store.Author{Name: "anna"}, noon, joined)
 		added <- err
 	}()
 	proxytest.Eventually(t, func() bool {
@@ -190,7 +190,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 		},
 		"Dismiss": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			lostCancel(t, s, firstKey, fmt.Sprint("other ", n), noon)
-			_, err := s.Dismiss(t.Context(), firstKey, fmt.Sprint("other ", n), "", "kim", at)
+			_, err := s.Dismiss(t.Context(), firstKey, fmt.Sprint("other ", n), "", store.Author{Name: "kim"}, at)
 			return err
 		},
 		"Rebind": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
@@ -248,7 +248,7 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 						}
 					})
 				}
-				_, err := s.AddKey(ctx, store.PartnerKey{Key: id, Partner: firstKey}, "anna", noon, joined)
+				_, err := s.AddKey(ctx, store.PartnerKey{Key: id, Partner: firstKey}, store.Author{Name: "anna"}, noon, joined)
 				close(ended)
 				writing.Wait()
 				if err != nil {

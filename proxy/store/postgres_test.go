@@ -44,7 +44,9 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 		return count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = "+held) == 1
 	}, nil)
 	replayed := make(chan error, 1)
-	go func() { replayed <- replaying.DecideOne(t.Context(), store.Replay, "a1", "tester", noon) }()
+	go func() {
+		replayed <- replaying.DecideOne(t.Context(), store.Replay, "a1", store.Author{Name: "tester"}, noon)
+	}()
 	proxytest.Eventually(t, func() bool {
 		return len(replayed) == 1 ||
 			count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '"+operator+"'") == 1

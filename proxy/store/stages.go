@@ -24,9 +24,13 @@ type Stage struct {
 
 // A Declaration is who declared something, and when. It is zero if nobody did.
 type Declaration struct {
-	By string    `json:"by"`
-	At time.Time `json:"at"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"` // of the kill switch
 }
+
+// An Author makes a decision, and may say why.
+type Author struct{ Name, Reason string }
 
 // A Rollout is the state of the rollout at one moment.
 type Rollout struct {
@@ -86,7 +90,8 @@ type Change struct {
 	FromPercent, ToPercent int
 	Forced                 bool
 	Overridden             string // the reasons that were overridden, if Forced
-	Evidence               string // that a step of a wave relied on, or why the wave came into its state
+	Evidence               string // at that time, or why a wave came into its state
+	Reason                 string // that By gave; "" if none
 
 	// the stages of Partner and of the default by which Staged was decided; nil if they do not matter. Not in the log
 	Decided []Stage
@@ -120,14 +125,15 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 				q.fail(ErrNotFound)
 			}
 		case Stopped:
-			is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
+			is := value[Declaration](q, "SELECT stopped_by, stopped, stopped_reason FROM billbridge_rollout")
 			if !is.At.IsZero() {
 				q.fail(&AlreadyStopped{is})
 			}
-			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
+			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2, stopped_reason = $3", c.At, c.By, c.Reason)
 		case Resumed:
 			oneRow(q, ErrState, `
-				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL`)
+				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '', stopped_reason = ''
+					WHERE stopped IS NOT NULL`)
 		case Restored:
 			restored(q, c)
 		case Begun:
@@ -214,7 +220,7 @@ func oneRow(q tx, otherwise error, statement string, args ...any) {
 
 // change makes a change and records it in the audit log.
 func (s *db) change(ctx context.Context, c Change, do func(tx, *Change)) error {
-	if err := checkDecision(c.By, c.At); err != nil {
+	if err := checkDecision(c.author(), c.At); err != nil {
 		return err
 	}
 	if c.Partner != "" && !c.Partner.IsFull() {
@@ -224,12 +230,14 @@ func (s *db) change(ctx context.Context, c Change, do func(tx, *Change)) error {
 	return s.update(ctx, "changing the rollout", func(q tx) { changed(q, c, do) })
 }
 
+func (c Change) author() Author { return Author{c.By, c.Reason} }
+
 // checkDecision refuses a decision that the audit log cannot record.
-func checkDecision(by string, at time.Time) error {
-	if by == "" || at.IsZero() {
+func checkDecision(by Author, at time.Time) error {
+	if by.Name == "" || at.IsZero() {
 		return errors.New("store: a change needs who made it, and when")
 	}
-	return columnValues([]any{by})
+	return columnValues([]any{by.Name, by.Reason})
 }
 
 // changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction
@@ -239,15 +247,15 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	c.Revision = nextRevision(q, c.At)
 	do(q, &c)
 	q.exec("INSERT INTO billbridge_audit ("+auditColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.To, c.FromPercent, c.ToPercent,
-		c.Forced, c.Overridden, c.Evidence)
+		c.Forced, c.Overridden, c.Evidence, c.Reason)
 	return c.Revision
 }
 
 // auditColumns are the columns of a Change.
 const auditColumns = "revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent, " +
-	"to_percent, forced, overridden, evidence"
+	"to_percent, forced, overridden, evidence, reason"
 
 // audited records a change in the audit log, in the transaction that makes it.
 func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
@@ -278,8 +286,8 @@ type knownStages struct {
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	generation := s.Generation() // before: what is read is of this one, or of a later one
 	return read(ctx, s.db, "reading the rollout", func(q tx) Rollout {
-		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.restored_by, r.restored, r.started, r.begun_by,
-			r.begun, r.config_default`
+		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.stopped_reason, r.restored_by, r.restored, '',
+			r.started, r.begun_by, r.begun, '', r.config_default`
 		r := value[Rollout](q, state+" FROM billbridge_rollout r")
 		if known := s.stages.Load(); known != nil && known.revision == r.Revision && known.generation == generation {
 			r.Stages = known.stages

@@ -71,7 +71,7 @@ func newStatementCalls(t *testing.T, s *store.Store) statementCalls {
 		"DecideOne": func(ctx context.Context, d store.Decision) error {
 			p, err := s.Page(ctx, store.Filter{State: store.Dead, Limit: 1})
 			for _, one := range p.Callbacks {
-				err = s.DecideOne(ctx, d, one.ID, "anna", later)
+				err = s.DecideOne(ctx, d, one.ID, store.Author{Name: "anna"}, later)
 			}
 			return err
 		},

@@ -185,5 +185,5 @@ func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
 // upstreams are the known ones, sorted by name.
 func upstreams(q tx) []KnownUpstream {
 	return list[KnownUpstream](q,
-		"SELECT name, form, url, may_move_by, may_move FROM billbridge_upstreams ORDER BY name")
+		"SELECT name, form, url, may_move_by, may_move, '' FROM billbridge_upstreams ORDER BY name")
 }

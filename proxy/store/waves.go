@@ -31,6 +31,7 @@ type Wave struct {
 	State   WaveState
 	Why     string // it came into its state; "" if a person wanted it
 	By      string
+	Reason  string    // that By gave for the state; "" if none
 	Since   time.Time // when it came into its state
 	Created time.Time
 	Stepped time.Time // the last step forward; zero before
@@ -53,12 +54,14 @@ func (s waves) CreateWave(ctx context.Context, w Wave, partners []WavePartner) e
 			return err
 		}
 	}
-	c := Change{Action: WaveChanged, By: w.By, At: w.Created, Subject: w.Name, To: string(WaveRunning)}
+	c := Change{
+		Action: WaveChanged, By: w.By, Reason: w.Reason, At: w.Created, Subject: w.Name, To: string(WaveRunning),
+	}
 	return s.change(ctx, c, func(q tx, c *Change) {
 		if q.exec(`
-			INSERT INTO billbridge_waves (name, plan, state, why, state_by, since, created)
-			VALUES ($1, $2, $3, '', $4, $5, $5) ON CONFLICT (name) DO NOTHING`,
-			w.Name, w.Plan, c.To, c.By, c.At) == 0 {
+			INSERT INTO billbridge_waves (name, plan, state, why, state_by, reason, since, created)
+			VALUES ($1, $2, $3, '', $4, $6, $5, $5) ON CONFLICT (name) DO NOTHING`,
+			w.Name, w.Plan, c.To, c.By, c.At, c.Reason) == 0 {
 			q.fail(ErrInWave)
 		}
 		all, err := json.Marshal(partners) // one argument: there can be thousands
@@ -76,7 +79,7 @@ func (s waves) CreateWave(ctx context.Context, w Wave, partners []WavePartner) e
 // The waves are those of a store.
 type waves struct{ *db }
 
-const waveColumns = "name, plan, state, why, state_by, since, created, stepped"
+const waveColumns = "name, plan, state, why, state_by, reason, since, created, stepped"
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
 func (s waves) Waves(ctx context.Context, ended bool) ([]Wave, error) {
@@ -102,15 +105,17 @@ func (s waves) InWaves(ctx context.Context) (map[partner.ID]string, error) {
 // SetWave changes the state of a wave to that of w, if it has one of the states from, and came into it at since; else
 // it returns ErrState. A zero since is any time.
 func (s waves) SetWave(ctx context.Context, w Wave, since time.Time, from ...WaveState) error {
-	c := Change{Action: WaveChanged, By: w.By, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why}
+	c := Change{
+		Action: WaveChanged, By: w.By, Reason: w.Reason, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why,
+	}
 	return s.change(ctx, c, func(q tx, c *Change) {
 		was := value[Wave](q, "SELECT "+waveColumns+" FROM billbridge_waves WHERE name = $1", c.Subject)
 		c.From = string(was.State)
 		if !slices.Contains(from, was.State) || !since.IsZero() && !since.Equal(was.Since) {
 			q.fail(ErrState)
 		}
-		q.exec("UPDATE billbridge_waves SET state = $1, why = $2, state_by = $3, since = $4 WHERE name = $5",
-			c.To, w.Why, c.By, c.At, c.Subject)
+		q.exec("UPDATE billbridge_waves SET state = $1, why = $2, state_by = $3, reason = $6, since = $4 "+
+			"WHERE name = $5", c.To, w.Why, c.By, c.At, c.Subject, c.Reason)
 		if w.State == WaveEnded {
 			q.exec("UPDATE billbridge_wave_partners SET active = 0 WHERE wave = $1", c.Subject)
 		}
@@ -121,9 +126,9 @@ func (s waves) SetWave(ctx context.Context, w Wave, since time.Time, from ...Wav
 // now counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the
 // partner is not in the wave, or if that has ended.
 func (s waves) ReleasePartner(
-	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
+	ctx context.Context, wave string, id partner.ID, mover string, by Author, at time.Time,
 ) error {
-	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
+	c := Change{Action: WaveChanged, By: by.Name, Reason: by.Reason, At: at, Subject: wave, Partner: id}
 	const (
 		own  = " FROM billbridge_stages WHERE partner = $2"
 		ours = "WHEN EXISTS (SELECT 1" + own + " AND set_by = $3) THEN "
@@ -153,7 +158,7 @@ type WaveStep struct {
 // is the new revision.
 func (s waves) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
 	to := step.Stage
-	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave)); err != nil {
+	if err := errors.Join(checkDecision(Author{Name: to.By}, to.At), needs(to.Partner, to.At, step.Wave)); err != nil {
 		return 0, err
 	}
 	c := Change{

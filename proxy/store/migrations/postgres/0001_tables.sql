@@ -196,6 +196,7 @@ CREATE TABLE billbridge_rollout (
 	revision       BIGINT NOT NULL,
 	stopped        BIGINT,
 	stopped_by     TEXT COLLATE "C" NOT NULL DEFAULT '',
+	stopped_reason TEXT COLLATE "C" NOT NULL DEFAULT '',
 	restored       BIGINT,
 	restored_by    TEXT COLLATE "C" NOT NULL DEFAULT '',
 	old_upstream   TEXT COLLATE "C" NOT NULL DEFAULT '',
@@ -235,7 +236,8 @@ CREATE TABLE billbridge_audit (
 	to_percent   BIGINT NOT NULL,
 	forced       BIGINT NOT NULL,
 	overridden   TEXT COLLATE "C" NOT NULL,
-	evidence     TEXT COLLATE "C" NOT NULL
+	evidence     TEXT COLLATE "C" NOT NULL,
+	reason       TEXT COLLATE "C" NOT NULL
 );
 
 -- Entries of an action.
@@ -262,6 +264,7 @@ CREATE TABLE billbridge_waves (
 	state    TEXT COLLATE "C" NOT NULL CHECK (state IN ('running', 'paused', 'rolling_back', 'ended')),
 	why      TEXT COLLATE "C" NOT NULL,
 	state_by TEXT COLLATE "C" NOT NULL,
+	reason   TEXT COLLATE "C" NOT NULL,
 	since    BIGINT NOT NULL,
 	created  BIGINT NOT NULL,
 	stepped  BIGINT

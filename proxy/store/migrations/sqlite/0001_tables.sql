@@ -191,6 +191,7 @@ CREATE TABLE billbridge_rollout (
 	revision       INTEGER NOT NULL,
 	stopped        INTEGER,                             -- when the kill switch was turned on; NULL while it is off
 	stopped_by     TEXT NOT NULL DEFAULT '',
+	stopped_reason TEXT NOT NULL DEFAULT '',
 	restored       INTEGER,                             -- when the store was last declared restored from a backup
 	restored_by    TEXT NOT NULL DEFAULT '',
 	old_upstream   TEXT NOT NULL DEFAULT '',            -- between which partners move, or did last; '' before
@@ -230,7 +231,8 @@ CREATE TABLE billbridge_audit (
 	to_percent   INTEGER NOT NULL,
 	forced       INTEGER NOT NULL,
 	overridden   TEXT NOT NULL,       -- the reasons in spite of which it was made; '' if there were none
-	evidence     TEXT NOT NULL        -- that the step of a wave relied on
+	evidence     TEXT NOT NULL,       -- at that time, or why a wave came into its state
+	reason       TEXT NOT NULL        -- of the person; '' if none was given
 ) STRICT;
 
 -- Entries of an action.
@@ -257,6 +259,7 @@ CREATE TABLE billbridge_waves (
 	state    TEXT NOT NULL CHECK (state IN ('running', 'paused', 'rolling_back', 'ended')),
 	why      TEXT NOT NULL,    -- JSON: why it came into its state; '' if a person wanted it
 	state_by TEXT NOT NULL,
+	reason   TEXT NOT NULL,    -- of the person who brought it there
 	since    INTEGER NOT NULL, -- when it came into its state
 	created  INTEGER NOT NULL,
 	stepped  INTEGER           -- the last step forward
