@@ -25,7 +25,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 		must(t, err)
 		return c.Warnings().Error()
 	}
-	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
+	if got := load(); strings.Contains(got, "code 9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
 		t.Errorf("with a pair of codes: %s", got)
 	}
 	for _, choice := range []string{"null", "other"} {

@@ -120,29 +120,3 @@ func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 	startFails(t, t.Context(), up+none+storeWait(0), nil, "retried for 0s")
 	startFails(t, cancelled, up+none+storeWait(time.Hour), nil, "")
 }
-
-// The owner of a bill and the callback address of its create are stored together, or neither is: then nothing is sent.
-// A create without an effect leaves no address.
-func TestOwnerAndCallbackAddressAreStoredTogether(t *testing.T) {
-	t.Parallel()
-	m := newRolloutWith(t, "drained", noFront, "}\n"+strings.TrimSuffix(callbacksOn, "}\n"))
-	const address, refusal = " callbackUrl=http://127.0.0.1:9/paid", `{"operation":"bill.create","count":2,"body":"{\"code\":\"BILL_009\",\"message\":\"no\",\"data\":null}"}`
-	stored := func(table string, want int) {
-		t.Helper()
-		n := 0
-		eventually(t, fmt.Sprintf("there are not %d rows in %s", want, table), func() bool { // some are removed after the answer
-			must(t, m.storeDB(t).QueryRow("SELECT count(*) FROM "+table).Scan(&n))
-			return n == want
-		})
-	}
-	play(m, "sql ALTER TABLE billbridge_addresses RENAME TO away\nrefused v2,legacy create"+address+" | othing was sent")
-	stored("billbridge_bills", 0)
-	play(m, "sql ALTER TABLE away RENAME TO billbridge_addresses\nfault new "+refusal+`
-invalid v2 create callbackUrl=http://user:word@127.0.0.1/paid | bill.callbackUrl: must not carry a user or password | !word@
-invalid legacy create callbackUrl=http://169.254.169.254/paid | bill.callbackURL: | is an address that is not called from here | !169.254
-invalid legacy create price=abc`+address+`
-200:BILL_009 v2,legacy create`+address)
-	stored("billbridge_addresses", 0)
-	play(m, "success v2 create billId=B1"+address+"\nsuccess legacy create billId=B2"+address)
-	stored("billbridge_addresses", 2)
-}

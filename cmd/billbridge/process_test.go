@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,12 +210,31 @@ func launchInTempDir(t *testing.T, args ...string) *process {
 }
 
 var (
-	must, works  = proxytest.Must, proxytest.Works
-	has, lacks   = proxytest.Has, proxytest.Lacks
-	gives, fails = proxytest.Gives, proxytest.Fails
+	must, works = proxytest.Must, proxytest.Works
+	has, lacks  = proxytest.Has, proxytest.Lacks
+	gives       = proxytest.Gives
 )
 
 func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 	t.Helper()
 	proxytest.Equal(t, got, want, about...)
+}
+
+// httpCall makes one call. It can run in another goroutine: it does not end the test.
+func httpCall(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	text, err := io.ReadAll(reply.Body)
+	_ = reply.Body.Close()
+	must(t, err)
+	return reply.StatusCode, strings.TrimSpace(string(text))
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // atOnce makes n calls at the same time, and counts their results.
@@ -65,23 +63,4 @@ func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 			}
 		})
 	}
-}
-
-// As many messages are sent as there are points.
-func TestConcurrentMessagesSpendEachPointOnce(t *testing.T) {
-	t.Parallel()
-	const calls, points = 32, 5
-	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 1 + points}}})
-	r.must(newCall("legacy", "create"))
-	got := atOnce(calls, func(i int) string {
-		code, _ := r.do(newCall(forms[i%2], "resend"))
-		return code
-	})
-	if got["0000"] != points || got["POINT_001"] != calls-points {
-		t.Errorf("got %v", got)
-	}
-	b, err := r.Bill(demoKey, billID)
-	must(t, err)
-	equal(t, b.Messages, 1+points)
-	r.runControl(`GET /partners > 200 "points":0`)
 }

@@ -207,15 +207,17 @@ func oneFile(source string, values url.Values, f func(*sql.DB) error) error {
 // recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a
 // store it reads only the header.
 func recognise(q tx) (fresh bool) {
-	switch value[int](q, "PRAGMA application_id") {
-	case applicationID:
-		return false
-	case 0:
+	const header = "PRAGMA application_id"
+	id := value[int](q, header)
+	if id == 0 {
 		if value[int](q, "PRAGMA user_version") == 0 && value[int](q, "SELECT count(*) FROM sqlite_schema") == 0 {
 			return q.err == nil
 		}
+		id = value[int](q, header) // again: another process may have made it a store, which it marks first
 	}
-	q.fail(errNotOurs)
+	if id != applicationID {
+		q.fail(errNotOurs)
+	}
 	return false
 }
 
