@@ -10,6 +10,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 )
 
 // Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet.
@@ -40,6 +41,7 @@ func (t *Stored) Use(c *config.Config) {
 	t.limits = Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
 		c.Table.SuccessCode(c.Table.Forms()[0]),
+		[]string{"none", c.Table.OwnCode(translate.OwnFailed), c.Table.OwnCode(translate.OwnUnavailable)},
 	}
 }
 

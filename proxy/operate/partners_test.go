@@ -73,10 +73,10 @@ func TestPartnersAreFiltered(t *testing.T) {
 	d.later.Add(int64(time.Hour))
 	d.created("a", evidence.New, 4)
 	for query, want := range map[string]string{
-		"":             "a b c d e",
+		"":             "b a c d e",
 		"stage=canary": "c d", "stage=old": "", "verdict=FAIL": "b", "verdict=PASS": "c", "verdict=INCONCLUSIVE": "a",
-		"ready=true": "c d", "ready=false": "a b", "ready=true&stage=canary": "c d",
-		"limit=2": "a b", "limit=2&after=4": "e", "after=9": "",
+		"state=ready": "c d", "state=waiting": "a", "state=fail": "b", "state=last": "e", "state=ready&stage=canary": "c d",
+		"limit=2": "b a", "limit=2&after=4": "e", "after=9": "",
 	} {
 		var got []string
 		list := answers[operate.PartnerList](d, "GET", "/rollout/partners?"+query)
@@ -87,12 +87,12 @@ func TestPartnersAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v of %d, want %s", query, got, list.All, want)
 		}
 	}
-	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1&ready=false"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
+	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=1&after=1&state=ready"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
 		t.Errorf("the last page of a filter: %+v", list)
 	}
 	equal(t, answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1").Next, 3, "the page after this one begins after")
 	for query, says := range map[string]string{
-		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after must be next",
+		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "state=x": "state must be one of [fail outage person", "after=-1": "after must be next",
 		"limit=0": "limit must be 1 to", "x=1": "no key",
 		"partner=default": "partner cannot be default",
 	} {
