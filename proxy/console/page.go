@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/evidence"
@@ -101,7 +102,8 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
 //	{{at_least .Count}}       an operate.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
-//	{{rounded .P50}}          a duration with a unit and two digits
+//	{{rounded .P50}}          a duration with a unit and two digits; {{took .Took}} one in seconds
+//	{{nobreak .String}}       a stage, whose % stays with its number
 func (c *Console) functions(lang string) template.FuncMap {
 	return template.FuncMap{
 		"words": func(of any) template.HTML { return c.texts.words(lang, of) },
@@ -114,6 +116,8 @@ func (c *Console) functions(lang string) template.FuncMap {
 		"at_least":     atLeast,
 		"milliseconds": milliseconds,
 		"rounded":      rounded,
+		"took":         func(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) },
+		"nobreak":      func(stage any) string { return strings.ReplaceAll(fmt.Sprint(stage), " ", "\u00a0") },
 	}
 }
 

@@ -29,7 +29,7 @@ type partnersPage struct {
 func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
 
 // partnersOnPage is the number of partners of one page of the table.
-const partnersOnPage = 100
+const partnersOnPage = 50
 
 // partners shows a page of the table.
 func (c *Console) partners(r *http.Request) (answer, error) {

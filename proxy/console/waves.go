@@ -152,8 +152,10 @@ func waitKey(row operate.WaveRow) string {
 	return waitTurn
 }
 
-// fewInWave is how many partners of a wave are shown without a choice.
-const fewInWave = 25
+const (
+	fewInWave   = 25  // how many partners of a wave are shown without a choice
+	shownOfWave = 100 // how many are shown of those of a choice
+)
 
 // sum sums what the partners wait for, and selects those of one key: by default those that wait for a person.
 func (p *wavePage) sum(chosen string) {
@@ -174,7 +176,7 @@ func (p *wavePage) sum(chosen string) {
 		}
 	}
 	p.Of = len(p.Shown)
-	p.Shown = p.Shown[:min(p.Of, partnersOnPage)]
+	p.Shown = p.Shown[:min(p.Of, shownOfWave)]
 }
 
 // waveStepsShown is how many steps the page of a wave shows.
