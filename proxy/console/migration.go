@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
@@ -49,5 +50,8 @@ func (m *migration) draw(c *Console, w *window) {
 	create := billing.CreateOperation(c.Config().Table)
 	if create != nil {
 		m.Pictures = w.pictures(c.Now(), [2]string{backends[evidence.Old], backends[evidence.New]}, create.Name)
+	}
+	if !slices.ContainsFunc(m.Pictures, func(p picture) bool { return p.Top() > 0 }) {
+		m.Pictures = nil
 	}
 }

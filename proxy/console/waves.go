@@ -113,7 +113,7 @@ func (c *Console) chooseAll(r *http.Request) error {
 type wavePage struct {
 	operate.WaveInfo
 	Sums   []waitSum
-	Waits  string            // the key of the partners that are shown
+	Chosen string            // the key of the partners that are shown; "" for all
 	Shown  []operate.WaveRow // the first of these
 	Of     int               // how many there are
 	Keys   []string
@@ -167,11 +167,11 @@ func (p *wavePage) sum(chosen string) {
 		}
 		p.Sums[at].Number++
 	}
-	if p.Waits = chosen; chosen == "" && len(p.Partners) > fewInWave {
-		p.Waits = waitPerson
+	if p.Chosen = chosen; chosen == "" && len(p.Partners) > fewInWave {
+		p.Chosen = waitPerson
 	}
 	for _, row := range p.Partners {
-		if p.Waits == "" || p.Waits == waitKey(row) {
+		if p.Chosen == "" || p.Chosen == waitKey(row) {
 			p.Shown = append(p.Shown, row)
 		}
 	}
@@ -197,7 +197,7 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	}
 	page.Values, _ = operate.Encode(page.Plan)
 	if page.State != store.WaveEnded {
-		page.This = "/waves/" + page.Name + "?" + without(url.Values{"waits": {page.Waits}}).Encode()
+		page.This = "/waves/" + page.Name + "?" + without(url.Values{"waits": {page.Chosen}}).Encode()
 	}
 	if done := r.URL.Query().Get("done"); c.texts.Texts["waves.action."+done] != nil {
 		page.Action = done

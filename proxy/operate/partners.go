@@ -62,10 +62,10 @@ type PartnerRow struct {
 	State PartnerState  `json:"state"`
 }
 
-// state returns the state of a partner. noAnswer is whether its verdict is FAIL only for calls without an answer.
-func (r PartnerRow) state(noAnswer bool) PartnerState {
+// state returns the state of a partner.
+func (r PartnerRow) state(facts *moves.Facts) PartnerState {
 	switch {
-	case r.Step.Ruling == evidence.Fail && noAnswer:
+	case r.Step.Ruling == evidence.Fail && facts.NoAnswer(r.ID):
 		return NoAnswer
 	case r.Step.Ruling == evidence.Fail:
 		return Wrong
@@ -213,7 +213,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 			rows[i].Step = Step{setting(m.To), facts.Ruling(m, reasons), list(reasons)}
 		}
 		rows[i].Waits = waits[rows[i].ID]
-		rows[i].State = rows[i].state(facts.NoAnswer(rows[i].ID))
+		rows[i].State = rows[i].state(facts)
 	}
 	return rows, nil
 }

@@ -12,7 +12,7 @@
   })
 
   // Times are in the zone of the browser, with how long ago they are. They are sent in UTC.
-  const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto', style: 'short' })
+  const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto', style: 'narrow' })
   const units = [[86400, 'day'], [3600, 'hour'], [60, 'minute'], [0, 'second']]
   function local(at) {
     const offset = -at.getTimezoneOffset(), two = n => String(Math.trunc(n)).padStart(2, '0')
