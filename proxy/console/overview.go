@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 // An overviewPage is the data of the page overview.
 type overviewPage struct {
 	Attention []attention
-	Reach     string    // the name of that of the numbers
-	Reaches   []reach   // the choices
-	Since     time.Time // when counting began, if that is within the reach; else zero
+	Solved    []attention // what needed a person, and is over
+	Reach     string      // the name of that of the numbers
+	Reaches   []reach     // the choices
+	Since     time.Time   // when counting began, if that is within the reach; else zero
 	Total     summary
 	Outcomes  []outcome // that are counted apart
 	Rows      []summary
@@ -82,7 +84,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	if n := page.Total.Of[unknown]; n > 0 && c.Operator.Rollout == nil {
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
 	}
-	page.Attention = a.list
+	page.Attention, page.Solved = a.list, a.solved
 	return show("overview", page)
 }
 
@@ -105,6 +107,7 @@ type attentions struct {
 	console *Console
 	r       *http.Request
 	list    []attention
+	solved  []attention
 }
 
 // add adds something that needs a person.
@@ -129,6 +132,7 @@ func (a *attentions) rollout() *operate.Status {
 	}
 	if o.Store != nil {
 		a.waves()
+		a.resumed()
 	}
 	return &status
 }
@@ -155,6 +159,27 @@ func (a *attentions) state(status operate.Status) {
 	}
 	if status.Failing > 0 {
 		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
+	}
+}
+
+// resumed reports that the kill switch was on, for a time after its end.
+func (a *attentions) resumed() {
+	now := a.console.Now()
+	log, _ := ask(a.r, a.console.Operator.Audit, operate.AuditPage{ // without it nothing is missing that needs a person
+		Since: now.Add(-lostWritesShown), Limit: operate.AtMost(100),
+	})
+	end := slices.IndexFunc(log, func(c operate.Change) bool { return c.Action == string(store.Resumed) })
+	if end < 0 || now.Sub(log[end].At) >= endedLately {
+		return
+	}
+	older := log[end+1:]
+	begin := slices.IndexFunc(older, func(c operate.Change) bool { return c.Action == string(store.Stopped) })
+	if begin >= 0 {
+		lasted := log[end].At.Sub(older[begin].At)
+		a.solved = append(a.solved, attention{
+			ID: "resumed", Link: "/partners", Key: "overview.was_stopped",
+			Args: []any{lasted, older[begin].At, older[begin].By, log[end].By},
+		})
 	}
 }
 

@@ -12,7 +12,7 @@
   })
 
   // Times are in the zone of the browser, with how long ago they are. They are sent in UTC.
-  const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto', style: 'narrow' })
+  const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto', style: 'short' })
   const units = [[86400, 'day'], [3600, 'hour'], [60, 'minute'], [0, 'second']]
   function local(at) {
     const offset = -at.getTimezoneOffset(), two = n => String(Math.trunc(n)).padStart(2, '0')
@@ -32,7 +32,7 @@
       const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size)
       e.title = local(at)
       e.textContent = short(e.title, now)
-      e.dataset.ago = ago.format(Math.trunc(seconds / (size || 1)), unit).replace('.', '')
+      e.dataset.ago = ago.format(Math.trunc(seconds / (size || 1)), unit).replace(/ sec\.?/, ' s').replace('.', '')
     }
   }
   showTimes()
