@@ -13,9 +13,15 @@ import (
 // A migration is what Overview and Partners show of all partners together.
 type migration struct {
 	Stages   []stageBar
-	Of       int                // partners
-	Waves    []operate.WaveInfo // that have not ended
+	Of       int       // partners
+	Waves    []waveBar // that have not ended
 	Pictures []picture
+}
+
+// A waveBar is a wave with its partners by stage.
+type waveBar struct {
+	operate.WaveInfo
+	Bars []stageBar
 }
 
 // A stageBar is the partners of a stage as a part of a bar, in percent of it.
@@ -29,19 +35,34 @@ type stageBar struct {
 func (c *Console) migration(r *http.Request) (m migration, err error) {
 	o := c.Operator
 	stages := askNext(r, &err, o.StageCounts, struct{}{})
-	if o.Store != nil {
-		m.Waves = askNext(r, &err, o.Waves, operate.WaveFilter{Active: true})
+	m.Stages, m.Of = bars(stages)
+	if o.Store == nil {
+		return m, err
 	}
-	for _, s := range stages {
-		m.Of += s.Number
-	}
-	x := 0.
-	for _, s := range stages {
-		wide := 100 * float64(s.Number) / float64(max(m.Of, 1))
-		m.Stages = append(m.Stages, stageBar{s.Stage, s.Number, x, wide})
-		x += wide
+	for _, wave := range askNext(r, &err, o.Waves, operate.WaveFilter{Active: true}) {
+		var counts []operate.StageCount
+		for _, at := range wave.At {
+			counts = append(counts, operate.StageCount{Stage: at.Stage, Number: at.Number})
+		}
+		one := waveBar{WaveInfo: wave}
+		one.Bars, _ = bars(counts)
+		m.Waves = append(m.Waves, one)
 	}
 	return m, err
+}
+
+// bars returns a bar of stages, and how many partners it has.
+func bars(counts []operate.StageCount) (all []stageBar, of int) {
+	for _, s := range counts {
+		of += s.Number
+	}
+	x := 0.
+	for _, s := range counts {
+		wide := 100 * float64(s.Number) / float64(max(of, 1))
+		all = append(all, stageBar{s.Stage, s.Number, x, wide})
+		x += wide
+	}
+	return all, of
 }
 
 // draw adds the pictures of a window.

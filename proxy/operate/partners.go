@@ -34,10 +34,9 @@ var PartnerStates = []PartnerState{Wrong, NoAnswer, Person, Ready, Waiting, Last
 // A PartnerQuery selects partners. They are sorted by what needs a person, and by their names.
 type PartnerQuery struct {
 	PartnerRef
-	Stage   routing.Stage   `json:"stage,omitzero"`
-	Verdict evidence.Ruling `json:"verdict,omitzero"` // for the next stage
-	State   PartnerState    `json:"state,omitzero"`
-	After   int             `json:"after,omitzero,string"` // the next of the page before
+	Stage routing.Stage `json:"stage,omitzero"`
+	State PartnerState  `json:"state,omitzero"`
+	After int           `json:"after,omitzero,string"` // the next of the page before
 	Limit
 }
 
@@ -141,8 +140,6 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	case q.Stage != "" && !slices.Contains(routing.Stages, q.Stage):
 		return answer, badRequest("stage must be one of %v, but is %q", routing.Stages, q.Stage)
-	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
-		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
 	case q.State != "" && !slices.Contains(PartnerStates, q.State):
 		return answer, badRequest("state must be one of %v, but is %q", PartnerStates, q.State)
 	case q.After < 0:
@@ -157,9 +154,7 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	}
 	answer.All = len(rows)
-	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool {
-		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling
-	})
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return q.Stage != "" && q.Stage != r.Stage })
 	answer.States = map[PartnerState]int{}
 	for _, r := range rows {
 		answer.States[r.State]++
