@@ -44,7 +44,7 @@ type killSwitch string
 const (
 	noSwitch     killSwitch = ""       // there is no rollout, or its state is not known
 	switchOff    killSwitch = "off"    // and nothing says that it is needed
-	switchNeeded killSwitch = "needed" // the new backend does not answer, and gets new bills
+	switchNeeded killSwitch = "needed" // the new backend gives no answer
 	switchOn     killSwitch = "on"
 )
 

@@ -29,19 +29,23 @@ func TestOverviewBeginsWithTheBackends(t *testing.T) {
 			[]string{
 				`<li class="problem"><a id="backend-old"`, "<b>no answer for 100\u00a0s</b> · 8 calls wait · 12 failed · 8 partners ",
 				`since <time datetime="2026-11-22T08:58:20Z"`, "no call in 60 minutes",
-			}, "100초 동안 응답 없음", "breaker",
+			},
+			"100초 동안 응답 없음", "breaker",
 		},
 		{
 			upstream.Health{Breaker: "open", Outage: &upstream.Outage{Since: now, Waiting: 1, Partners: 1}},
-			[]string{"no answer for 1\u00a0s</b> · 1 call waits · 1 partner ", "breaker open"}, "차단기 열림", "12 failed",
+			[]string{"no answer for 1\u00a0s</b> · 1 call waits · 1 partner ", "breaker open"},
+			"차단기 열림", "12 failed",
 		},
 		{
 			upstream.Health{Breaker: "closed", Last: &upstream.Outage{Since: since.Add(-10 * time.Minute), Until: since, Failed: 3}},
-			[]string{"gave no answer for 10\u00a0min from <time"}, "10분 동안 응답하지 않았음", `<li class="problem">`,
+			[]string{"gave no answer for 10\u00a0min from <time"},
+			"10분 동안 응답하지 않았음", `<li class="problem">`,
 		},
 		{
 			upstream.Health{Breaker: "closed", Last: &upstream.Outage{Since: since, Until: now.Add(-endedLately)}},
-			[]string{`<li class="panel">`}, "60분 동안 호출 없음", "gave no answer",
+			[]string{`<li class="panel">`},
+			"60분 동안 호출 없음", "gave no answer",
 		},
 	} {
 		gateway := stubGateway{config, proxy.UpstreamStatus{Health: row.health}}

@@ -106,7 +106,7 @@ func (w *window) add(f *proxy.Finished) {
 	}
 	at := &s[number%int64(w.slots)]
 	if at.number != number {
-		if at.number > number { // of a call that ended long before others
+		if at.number > number { // of a call that ended long before others, or before 1970
 			return
 		}
 		*at = slot{number: number}
