@@ -90,7 +90,7 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 9, 59, 30, 0, time.UTC)
 	for i, unit := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
-		w := newWindow(now, reaches[i])
+		w := newWindow(now.Add(-2*reaches[i].long()), reaches[i])
 		add := func(ago int, operation, upstream string, o outcome) {
 			f := proxy.Finished{
 				At: now.Add(-time.Duration(ago) * unit), Operation: operation, Upstream: upstream, Took: time.Second, Called: true,
@@ -117,7 +117,18 @@ func TestPictures(t *testing.T) {
 		equal(t, times.Path(0) != "" && times.Path(1) != "", true, w.Name)
 		equal(t, differences.Values[last-1][1], 1, w.Name)
 		equal(t, differences.Sum, [2]int{2, 1}, w.Name)
+		equal(t, len(bills.Values), w.slots, w.Name)
 		equal(t, bills.From, w.start(w.slotOf(now)-int64(last)), w.Name)
+	}
+}
+
+// The pictures of a gateway leave out the time before its start.
+func TestPicturesBeginWithTheGateway(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 9, 59, 30, 0, time.UTC)
+	for minutes, slots := range map[int]int{0: fewestSlots, 20: 21, 59: 60, 300: 60} {
+		w := newWindow(now.Add(-time.Duration(minutes)*time.Minute), reaches[0])
+		equal(t, len(w.pictures(now, [2]string{"old", "new"}, "bill.create")[0].Values), slots, minutes)
 	}
 }
 

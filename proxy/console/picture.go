@@ -24,6 +24,9 @@ type mark struct {
 
 const pictureHeight = 30
 
+// fewestSlots are those of a picture of a gateway that has just started: it leaves out the slots before its start.
+const fewestSlots = 10
+
 // Top is the largest value.
 func (p picture) Top() (top float64) {
 	for _, v := range p.Values {
@@ -78,14 +81,16 @@ func (p picture) Path(of int) string {
 func (w *window) pictures(now time.Time, backends [2]string, create string) []picture {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := w.slotOf(now) - int64(w.slots) + 1
+	last := w.slotOf(now)
+	shown := min(max(last-w.slotOf(w.since)+1, fewestSlots), int64(w.slots))
+	first := last - shown + 1
 	var all [3]picture
 	for i, name := range []string{"bills", "p99", "differences"} {
-		all[i] = picture{Name: name, Lines: name == "p99", Values: make([][2]float64, w.slots), From: w.start(first)}
+		all[i] = picture{Name: name, Lines: name == "p99", Values: make([][2]float64, shown), From: w.start(first)}
 	}
 	bills, times, differences := &all[0], &all[1], &all[2]
-	for i := range w.slots {
-		number := first + int64(i)
+	for i := range shown {
+		number := first + i
 		at := number % int64(w.slots)
 		for of, name := range backends {
 			var durations histogram
