@@ -78,7 +78,7 @@ func TestReplacedUpstreamDoesNotReport(t *testing.T) {
 	for range 50 {
 		_, _ = u.Do(t.Context(), &upstream.Request{Head: u.Head("/bill"), Reply: new(bytes.Buffer)})
 	}
-	if is, _ := u.Breaker(); is != "open" {
+	if is := u.Health().Breaker; is != "open" {
 		t.Fatalf("the breaker is %s", is)
 	}
 	const want = `# HELP billbridge_upstream_breaker_state State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.

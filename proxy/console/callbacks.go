@@ -30,7 +30,7 @@ var callbackAges = []string{"1h", "24h", "168h", "-1h", "-24h", "-168h"}
 const countedMost = 10_000
 
 // callbacksOnPage is the number of callbacks of one page.
-const callbacksOnPage = 100
+const callbacksOnPage = 75
 
 // selected returns a filter as package operate reads it.
 func (c *Console) selected(f url.Values) url.Values {

@@ -56,7 +56,7 @@ func rounded(d time.Duration) string {
 }
 
 // callsOnPage is the number of calls of one page.
-const callsOnPage = 100
+const callsOnPage = 75
 
 // routeReasons are the values of Finished.Route.
 var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}

@@ -49,12 +49,12 @@ type Gateway interface {
 type Console struct {
 	Options
 
-	site   *pages.Site
-	ring   *ring
-	window *window
-	texts  texts
-	trying chan struct{}  // holds one while the playground works
-	zone   *time.Location // of times in browsers without scripts
+	site    *pages.Site
+	ring    *ring
+	windows []*window // by reaches
+	texts   texts
+	trying  chan struct{}  // holds one while the playground works
+	zone    *time.Location // of times in browsers without scripts
 }
 
 // New returns a console.
@@ -73,7 +73,13 @@ func New(o Options) (*Console, error) {
 	}
 	c := &Console{
 		Options: o, zone: time.Local,
-		ring: newRing(o.Now()), window: newWindow(o.Now()), trying: make(chan struct{}, 1),
+		ring: newRing(o.Now()), trying: make(chan struct{}, 1),
+	}
+	for _, r := range reaches {
+		c.windows = append(c.windows, newWindow(o.Now(), r))
+	}
+	if o.Operator.Rollout != nil {
+		o.Operator.Rollout.Counts().Watch(c.compared)
 	}
 	var err error
 	if c.texts, err = readTexts(); err != nil {
@@ -103,8 +109,17 @@ func New(o Options) (*Console, error) {
 
 // Finished takes a finished call, as [proxy.Options] wants it. It does not wait.
 func (c *Console) Finished(f *proxy.Finished) {
-	c.window.add(f)
+	for _, w := range c.windows {
+		w.add(f)
+	}
 	c.ring.add(f)
+}
+
+// compared takes a comparison of the answers of both backends.
+func (c *Console) compared(differs bool) {
+	for _, w := range c.windows {
+		w.compared(c.Now(), differs)
+	}
 }
 
 // routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…,
@@ -166,11 +181,12 @@ func (c *Console) routes() map[string]handler {
 	return all
 }
 
-// sections are the entries of the navigation. Waves belong to the partners.
+// sections are the entries of the navigation.
 var sections = []pages.Section{
 	{Name: "overview", Path: "/"},
 	{Name: "calls", Path: "/calls"},
-	{Name: "partners", Path: "/partners", Also: "/waves"},
+	{Name: "partners", Path: "/partners"},
+	{Name: "waves", Path: "/waves"},
 	{Name: "bills", Path: "/bills"},
 	{Name: "callbacks", Path: "/deliveries"},
 	{Name: "playground", Path: "/playground"},

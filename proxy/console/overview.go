@@ -2,12 +2,11 @@ package console
 
 import (
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/store"
@@ -16,15 +15,19 @@ import (
 // An overviewPage is the data of the page overview.
 type overviewPage struct {
 	Attention []attention
-	Since     time.Time // when counting began, if that is less than an hour ago; else zero
+	Solved    []attention // what needed a person, and is over
+	Reach     string      // the name of that of the numbers
+	Reaches   []reach     // the choices
+	Since     time.Time   // when counting began, if that is within the reach; else zero
 	Total     summary
 	Outcomes  []outcome // that are counted apart
 	Rows      []summary
-	Upstreams []proxy.UpstreamStatus
+	Backends  []backend
+	Switch    killSwitch
 	Callbacks operate.Counts // nil without callbacks
 	Store     string         // "" if the config has none
-	Stopped   bool           // the rollout's kill switch is on
 	Rollout   *operate.Status
+	Migration migration
 	Table     string          // its version
 	File      string          // of the config, or built-in
 	Reading   operate.Reading // the last one of the config
@@ -39,16 +42,23 @@ type attention struct {
 	Args []any  // texts, numbers, times and notes
 }
 
-// overview shows the last 60 minutes, and what needs a person.
+// overview shows whether the backends answer, what needs a person, how far the migration is, and the calls of a reach.
 func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Upstreams: c.Gateway.Upstreams(), Table: c.Config().Table.Version,
-		Store: c.storeKind(), File: c.Config().File,
+		Table: c.Config().Table.Version, Store: c.storeKind(), File: c.Config().File,
 	}
-	page.Rows, page.Total = c.window.summaries(c.Now())
+	w := c.windows[0]
+	for _, one := range c.windows {
+		if one.Name == r.URL.Query().Get("over") {
+			w = one
+		}
+	}
+	page.Reach, page.Reaches = w.Name, reaches
+	page.Rows, page.Total = w.summaries(c.Now())
 	page.Outcomes = outcomes[1:]
-	if since := c.window.since; c.Now().Sub(since) < minutes*time.Minute {
-		page.Since = since
+	page.Backends = c.backends()
+	if c.Now().Sub(w.since) < w.long() {
+		page.Since = w.since
 	}
 	a := attentions{console: c, r: r}
 	if c.Ready != nil {
@@ -59,14 +69,13 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
 		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
 	}
-	for _, u := range page.Upstreams {
-		if u.Opened != nil {
-			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {failed}}.Encode()
-			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
-		}
-	}
 	if c.Operator.Rollout != nil {
 		page.Rollout = a.rollout()
+		page.Switch = switchOf(page.Rollout, page.Backends)
+		var err error
+		if page.Migration, err = c.migration(r); err == nil {
+			page.Migration.draw(c, w)
+		}
 	}
 	if c.Operator.Relay != nil {
 		page.Callbacks = a.callbacks()
@@ -75,10 +84,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	if n := page.Total.Of[unknown]; n > 0 && c.Operator.Rollout == nil {
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
 	}
-	if n := page.Total.Of[failed]; n > 0 {
-		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", pages.Number(n))
-	}
-	page.Attention = a.list
+	page.Attention, page.Solved = a.list, a.solved
 	return show("overview", page)
 }
 
@@ -101,6 +107,7 @@ type attentions struct {
 	console *Console
 	r       *http.Request
 	list    []attention
+	solved  []attention
 }
 
 // add adds something that needs a person.
@@ -125,6 +132,7 @@ func (a *attentions) rollout() *operate.Status {
 	}
 	if o.Store != nil {
 		a.waves()
+		a.resumed()
 	}
 	return &status
 }
@@ -139,6 +147,9 @@ func (a *attentions) state(status operate.Status) {
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
+	if status.RefusedUntil != nil {
+		a.add(false, "refused", "/partners", "overview.refused_until", status.RefusedUntil)
+	}
 	recent := a.console.Now().Add(-lostWritesShown)
 	if at := status.Restored; at != nil && at.By == store.ByFailOver && at.At.After(recent) {
 		a.add(true, "restored", "/partners", "overview.lost_writes", at.At)
@@ -148,6 +159,27 @@ func (a *attentions) state(status operate.Status) {
 	}
 	if status.Failing > 0 {
 		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
+	}
+}
+
+// resumed reports that the kill switch was on, for a time after its end.
+func (a *attentions) resumed() {
+	now := a.console.Now()
+	log, _ := ask(a.r, a.console.Operator.Audit, operate.AuditPage{ // without it nothing is missing that needs a person
+		Since: now.Add(-lostWritesShown), Limit: operate.AtMost(100),
+	})
+	end := slices.IndexFunc(log, func(c operate.Change) bool { return c.Action == string(store.Resumed) })
+	if end < 0 || now.Sub(log[end].At) >= endedLately {
+		return
+	}
+	older := log[end+1:]
+	begin := slices.IndexFunc(older, func(c operate.Change) bool { return c.Action == string(store.Stopped) })
+	if begin >= 0 {
+		lasted := log[end].At.Sub(older[begin].At)
+		a.solved = append(a.solved, attention{
+			ID: "resumed", Link: "/partners", Key: "overview.was_stopped",
+			Args: []any{lasted, older[begin].At, older[begin].By, log[end].By},
+		})
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
@@ -92,17 +95,19 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 // functions are the functions of the templates, beside those of package pages:
 //
 //	{{words .About}}          an English text of the table, what a translation does with a field, or a note of the rollout
-//	{{say "key" .Args}}       a text with a list of arguments: texts, numbers, times and notes
+//	{{t "key" arg…}}          the text of a key with texts, numbers, times, durations and notes, or lists of these;
+//	                          of {one|many} it has the part for the first of them
 //	{{partner .ID id…}}       a partner: its name and the 12 digits, a link with an id if there is a rollout
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
 //	{{at_least .Count}}       an operate.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
-//	{{rounded .P50}}          a duration with a unit and two digits
+//	{{rounded .P50}}          a duration with a unit and two digits; {{took .Took}} one in seconds
+//	{{nobreak .String}}       a stage, whose % stays with its number
 func (c *Console) functions(lang string) template.FuncMap {
 	return template.FuncMap{
 		"words": func(of any) template.HTML { return c.texts.words(lang, of) },
-		"say":   func(key string, args []any) (template.HTML, error) { return c.say(lang, key, args) },
+		"t":     func(key string, args ...any) (template.HTML, error) { return c.t(lang, key, args...) },
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
@@ -111,26 +116,64 @@ func (c *Console) functions(lang string) template.FuncMap {
 		"at_least":     atLeast,
 		"milliseconds": milliseconds,
 		"rounded":      rounded,
+		"took":         func(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) },
+		"nobreak":      func(stage any) string { return strings.ReplaceAll(fmt.Sprint(stage), " ", "\u00a0") },
 	}
 }
 
-// say returns the text of a key with arguments, as HTML.
-func (c *Console) say(lang, key string, args []any) (template.HTML, error) {
-	shown := make([]any, len(args))
+// choice are the parts of a text for one and for many.
+var choice = regexp.MustCompile(`\{([^|}]*)\|([^}]*)\}`)
+
+// t returns the text of a key with arguments, as HTML.
+func (c *Console) t(lang, key string, args ...any) (template.HTML, error) {
+	if len(args) == 1 {
+		if list, ok := args[0].([]any); ok {
+			args = list
+		}
+	}
+	shown, part := make([]any, len(args)), "$2"
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case int:
+			shown[i] = arg
+		case template.HTML:
 			shown[i] = arg
 		case evidence.Note:
 			shown[i] = c.texts.words(lang, arg)
 		case string:
 			shown[i] = template.HTML(template.HTMLEscapeString(arg))
+		case time.Duration:
+			shown[i] = c.lasting(lang, arg)
+		case time.Time, *time.Time:
+			shown[i], _ = c.site.Time(arg)
 		default:
-			shown[i], _ = c.site.Time(arg) // a time
+			shown[i] = template.HTML(template.HTMLEscapeString(fmt.Sprint(arg)))
 		}
 	}
-	text, err := c.texts.T(lang, key, shown...)
+	if len(shown) > 0 && fmt.Sprint(shown[0]) == "1" {
+		part = "$1"
+	}
+	text, err := c.texts.T(lang, key)
+	text = choice.ReplaceAllString(template.HTMLEscapeString(text), part)
+	if len(shown) > 0 {
+		text = fmt.Sprintf(text, shown...)
+	}
 	return template.HTML(text), err
+}
+
+// lasting returns a duration in its largest unit of which it has more than one.
+func (c *Console) lasting(lang string, d time.Duration) template.HTML {
+	key, unit := "lasting.s", time.Second
+	switch {
+	case d >= 48*time.Hour:
+		key, unit = "lasting.d", 24*time.Hour
+	case d >= 2*time.Hour:
+		key, unit = "lasting.h", time.Hour
+	case d >= 2*time.Minute:
+		key, unit = "lasting.min", time.Minute
+	}
+	text, _ := c.t(lang, key, int(d/unit)) // a test has read it
+	return text
 }
 
 // partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID. With a

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,33 +11,32 @@ import (
 
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/operate"
-	"billbridge/proxy/routing"
 )
 
 // A partnersPage is the data of the page partners.
 type partnersPage struct {
 	list
 	operate.PartnerList
-	Stages  []routing.Stage
-	Rulings []evidence.Ruling
-	From    int            // the place of the first partner of the page
-	Status  operate.Status // without partners
-	Find    string         // a partner that was not found
-	Done    string         // what was changed just now: stop or resume
+	Migration migration
+	Choose    string         // the query of a new wave with all partners of the filter
+	From      int            // the place of the first partner of the page
+	Status    operate.Status // without partners
+	Find      string         // a partner that was not found
+	Done      string         // what was changed just now: stop or resume
 }
 
 // To is the place of the last partner of the page.
 func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
 
 // partnersOnPage is the number of partners of one page of the table.
-const partnersOnPage = 100
+const partnersOnPage = 50
 
 // partners shows a page of the table.
 func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.Operator
 	page := partnersPage{
-		list:   c.listOf(r, "/partners", "stage", "verdict", "ready", "after"),
-		Stages: c.stages(), Rulings: evidence.Rulings, Done: doneOf(r, "stop", "resume"),
+		list: c.listOf(r, "/partners", "stage", "state", "after"),
+		Done: doneOf(r, "stop", "resume"),
 	}
 	if page.Find = strings.TrimSpace(r.URL.Query().Get("partner")); page.Find != "" {
 		id := c.partnerID(page.Find)
@@ -58,10 +58,38 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 		page.Problem = err.Error()
 		return answer{page: "partners", data: page, status: statusOf(err)}, nil
 	}
+	page.Migration, err = c.migration(r)
+	if err != nil {
+		return answer{}, err
+	}
+	w := c.windows[0]
+	if c.Now().Sub(w.since) > 2*w.long() {
+		w = c.windows[len(c.windows)-1]
+	}
+	page.Migration.draw(c, w)
+	counts := operate.Counts{"": {Number: sum(page.States)}}
+	states := []string{""}
+	for _, s := range operate.PartnerStates {
+		states = append(states, string(s))
+		counts[string(s)] = operate.Number{Number: page.States[s]}
+	}
+	page.addTabs("state", "after", counts, states...)
+	chosen := maps.Clone(page.Filter)
+	chosen.Del("after")
+	chosen.Set("all", "true")
+	page.Choose = chosen.Encode()
 	if page.Next != 0 {
 		page.More = page.With("after", strconv.Itoa(page.Next))
 	}
 	return show("partners", page)
+}
+
+// sum returns the sum of the values.
+func sum[K comparable](numbers map[K]int) (all int) {
+	for _, n := range numbers {
+		all += n
+	}
+	return all
 }
 
 // A partnerPage is the data of the page partner.

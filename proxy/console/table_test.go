@@ -23,7 +23,7 @@ func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 	fields := table.Callback.Fields()
 	for _, o := range table.Operations {
 		fields = append(fields, o.Fields()...)
-		if !strings.Contains(page, `<h2 id="`+o.Name+`">`) || !strings.Contains(page, o.Path("v2")) {
+		if !strings.Contains(page, `<details id="`+o.Name+`">`) || !strings.Contains(page, o.Path("v2")) {
 			t.Errorf("%s is missing", o.Name)
 		}
 	}

@@ -8,16 +8,17 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/upstream"
 )
 
 // Without scripts, times are shown and read in the zone of the process. A name of a partner stays text.
 func TestTimesAreInTheZoneOfTheProcess(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.UTC)
-	const seoul = `<time datetime="2026-11-22T00:30:00Z" title="2026-11-22T00:30:00Z">2026-11-22T09:30:00+09:00</time>`
+	const seoul = `<time datetime="2026-11-22T00:30:00Z" title="2026-11-22T09:30:00+09:00">`
 	config := proxytest.Config(t, testConfig)
 	c := newConsole(t, Options{
-		Config: configOf(config), Gateway: stubGateway{config, proxy.UpstreamStatus{Breaker: "open", Opened: &at}},
+		Config: configOf(config), Gateway: stubGateway{config, proxy.UpstreamStatus{Health: upstream.Health{Outage: &upstream.Outage{Since: at}}}},
 	})
 	c.zone = time.FixedZone("Asia/Seoul", 9*3600)
 	f := finished("one")
@@ -40,7 +41,7 @@ func TestTimesAreInTheZoneOfTheProcess(t *testing.T) {
 			t.Errorf("the breaker has no time in %s: %s", language, attentionsOn(body))
 		}
 	}
-	text, err := c.say("en", "overview.stopped_here", []any{"<b>"})
+	text, err := c.t("en", "overview.stopped_here", "<b>")
 	must(t, err)
 	has(t, string(text), "&lt;b&gt;")
 }

@@ -54,8 +54,13 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	var plan moves.Plan
 	_ = plan.Complete(slices.Contains(c.stages(), routing.StageShadow)) // an empty one can always be completed
 	page.Defaults, _ = operate.Encode(plan)
+	if r.Form.Get("all") != "" {
+		if err = c.chooseAll(r); err != nil {
+			return a, err
+		}
+	}
 	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
-	for _, key := range []string{"by", "reason", "seen", "partner", "partners"} {
+	for _, key := range []string{"by", "reason", "seen", "partner", "partners", "all", "stage", "state"} {
 		page.Form.Del(key)
 	}
 	var named, ids []string
@@ -89,9 +94,28 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	return withProblem(r, a, &page.Problem, err, operate.NotFound)
 }
 
+// chooseAll adds the partners of a filter that have a next stage to the form.
+func (c *Console) chooseAll(r *http.Request) error {
+	query := operate.PartnerQuery{Limit: operate.AtMost(countedMost)}
+	if err := operate.Decode(filterOf(r.Form, "stage", "state"), &query); err != nil {
+		return err
+	}
+	list, err := ask(r, c.Operator.Partners, query)
+	for _, row := range list.Partners {
+		if row.Step.Stage != "" && row.Wave == "" {
+			r.Form.Add("partner", row.Partner)
+		}
+	}
+	return err
+}
+
 // A wavePage is the data of the page wave.
 type wavePage struct {
 	operate.WaveInfo
+	Sums   []waitSum
+	Chosen string            // the key of the partners that are shown; "" for all
+	Shown  []operate.WaveRow // the first of these
+	Of     int               // how many there are
 	Keys   []string
 	Values url.Values       // of the plan
 	Log    []operate.Change // the last steps
@@ -99,16 +123,72 @@ type wavePage struct {
 	This   string           // the address of the page, for refreshes; "" if nothing can change
 }
 
+// A waitSum is how many partners of a wave wait for the same.
+type waitSum struct {
+	Key    string // of waitKey
+	Number int
+}
+
+// Keys of what partners of a wave wait for, beside the kinds of reasons.
+const (
+	waitPerson = "person"
+	waitTurn   = "turn" // nothing holds them up
+	waitStay   = "stay" // their time in the stage
+	waitNone   = "none" // they are after the last step
+)
+
+// waitKey returns what a partner waits for: the first reason of several.
+func waitKey(row operate.WaveRow) string {
+	switch kinds := row.Step.Kinds(); {
+	case row.Waits.Kind != "":
+		return waitPerson
+	case row.Step.Stage == "":
+		return waitNone
+	case len(kinds) > 0:
+		return string(kinds[0])
+	case row.Stays != nil:
+		return waitStay
+	}
+	return waitTurn
+}
+
+const (
+	fewInWave   = 25  // how many partners of a wave are shown without a choice
+	shownOfWave = 100 // how many are shown of those of a choice
+)
+
+// sum sums what the partners wait for, and selects those of one key: by default those that wait for a person.
+func (p *wavePage) sum(chosen string) {
+	for _, row := range p.Partners {
+		key := waitKey(row)
+		at := slices.IndexFunc(p.Sums, func(s waitSum) bool { return s.Key == key })
+		if at < 0 {
+			at, p.Sums = len(p.Sums), append(p.Sums, waitSum{Key: key})
+		}
+		p.Sums[at].Number++
+	}
+	if p.Chosen = chosen; chosen == "" && len(p.Partners) > fewInWave {
+		p.Chosen = waitPerson
+	}
+	for _, row := range p.Partners {
+		if p.Chosen == "" || p.Chosen == waitKey(row) {
+			p.Shown = append(p.Shown, row)
+		}
+	}
+	p.Of = len(p.Shown)
+	p.Shown = p.Shown[:min(p.Of, shownOfWave)]
+}
+
 // waveStepsShown is how many steps the page of a wave shows.
 const waveStepsShown = 20
 
-// oneWave shows a wave, with a page of its partners.
+// oneWave shows a wave, with what its partners wait for.
 func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	o, page := c.Operator, wavePage{Keys: planKeys}
-	query := operate.WaveQuery{Limit: operate.AtMost(partnersOnPage)}
-	given := url.Values{"name": {r.PathValue("name")}, "after": {r.URL.Query().Get("after")}}
-	err = operate.Decode(without(given), &query)
+	query := operate.WaveQuery{Limit: operate.AtMost(countedMost)}
+	err = operate.Decode(url.Values{"name": {r.PathValue("name")}}, &query)
 	page.WaveInfo = askNext(r, &err, o.Wave, query)
+	page.sum(r.URL.Query().Get("waits"))
 	page.Log = askNext(r, &err, o.Audit, operate.AuditPage{
 		By: moves.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
 	})
@@ -117,7 +197,7 @@ func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	}
 	page.Values, _ = operate.Encode(page.Plan)
 	if page.State != store.WaveEnded {
-		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
+		page.This = "/waves/" + page.Name + "?" + without(url.Values{"waits": {page.Chosen}}).Encode()
 	}
 	if done := r.URL.Query().Get("done"); c.texts.Texts["waves.action."+done] != nil {
 		page.Action = done

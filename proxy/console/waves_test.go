@@ -36,7 +36,7 @@ func (d *rolloutDesk) runs(page, text string) {
 	var body string
 	proxytest.Eventually(d.t, func() bool {
 		_, body = do(d, httptest.NewRequestWithContext(d.t.Context(), http.MethodGet, page, nil))
-		return strings.Contains(body, text)
+		return strings.Contains(strings.ReplaceAll(body, "\u00a0", " "), text)
 	}, func() string { return fmt.Sprintf("%s has no %q: %s", page, text, body) })
 }
 

@@ -38,48 +38,95 @@ func outcomeOf(f *proxy.Finished) outcome {
 	return blocked
 }
 
-// A window counts the calls of the last 60 minutes, by operation and upstream. It is safe for concurrent use.
+// A reach is how far back a window counts, in slots of the same length.
+type reach struct {
+	Name  string // of its text
+	unit  time.Duration
+	slots int
+}
+
+// reaches are those of the overview.
+var reaches = []reach{{"hour", time.Minute, 60}, {"day", time.Hour, 24}, {"weeks", 24 * time.Hour, 14}}
+
+// long is the whole time that the reach counts.
+func (r reach) long() time.Duration { return time.Duration(r.slots) * r.unit }
+
+// slotOf returns the number of the slot of a time. Days begin at midnight in the zone of the process.
+func (r reach) slotOf(at time.Time) int64 {
+	_, offset := at.Local().Zone()
+	return (at.Unix() + int64(offset)) / int64(r.unit/time.Second)
+}
+
+// start is when a slot begins.
+func (r reach) start(number int64) time.Time {
+	at := time.Unix(number*int64(r.unit/time.Second), 0)
+	_, offset := at.Local().Zone()
+	return at.Add(-time.Duration(offset) * time.Second)
+}
+
+// A window counts calls, by operation and upstream, and comparisons. It is safe for concurrent use.
 type window struct {
+	reach
 	mu     sync.Mutex
 	since  time.Time
-	series map[seriesKey]*series
+	series map[seriesKey]series
+	checks []checks
 }
 
 type seriesKey struct{ operation, upstream string }
 
-// minutes is the length of the window.
-const minutes = 60
-
-// A series has a slot for each minute; a slot is used again after an hour.
-type series [minutes]slot
+// A series has the slots of a window; a slot is used again when its time is over.
+type series []slot
 
 type slot struct {
-	minute    int64     // since 1970
+	number    int64
 	outcomes  [5]uint32 // in the order of outcomes
 	durations histogram
 }
 
-func newWindow(now time.Time) *window { return &window{since: now, series: map[seriesKey]*series{}} }
+// checks are the comparisons of a slot.
+type checks struct {
+	number        int64
+	all, differed int
+}
+
+func newWindow(now time.Time, r reach) *window {
+	return &window{reach: r, since: now, series: map[seriesKey]series{}, checks: make([]checks, r.slots)}
+}
 
 func (w *window) add(f *proxy.Finished) {
-	minute, o := f.At.Unix()/60, slices.Index(outcomes, outcomeOf(f))
+	number, o := max(w.slotOf(f.At), 0), slices.Index(outcomes, outcomeOf(f))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := seriesKey{f.Operation, f.Upstream}
 	s := w.series[key]
 	if s == nil {
-		s = new(series)
+		s = make(series, w.slots)
 		w.series[key] = s
 	}
-	at := &s[minute%minutes]
-	if at.minute != minute {
-		if at.minute > minute { // of a call that ended more than an hour before others
+	at := &s[number%int64(w.slots)]
+	if at.number != number {
+		if at.number > number { // of a call that ended long before others, or before 1970
 			return
 		}
-		*at = slot{minute: minute}
+		*at = slot{number: number}
 	}
 	at.outcomes[o]++
 	at.durations.add(f.Took)
+}
+
+// compared counts a comparison of the answers of both backends.
+func (w *window) compared(now time.Time, differs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	number := w.slotOf(now)
+	at := &w.checks[number%int64(w.slots)]
+	if at.number != number {
+		*at = checks{number: number}
+	}
+	if at.all++; differs {
+		at.differed++
+	}
 }
 
 // A summary is one row of the overview.
@@ -90,35 +137,63 @@ type summary struct {
 	P50, P99            time.Duration // not of the sum: it has operations of different kinds
 }
 
-// summaries returns the series with calls in the last 60 minutes, and their sum.
+// Bad is the number of calls that failed, or whose outcome is unknown.
+func (s summary) Bad() int { return s.Of[failed] + s.Of[unknown] }
+
+// summaries returns the series with calls in the time of the window, and their sum.
 func (w *window) summaries(now time.Time) (rows []summary, total summary) {
+	total.Of = map[outcome]int{}
+	rows = w.grouped(now, func(key seriesKey) seriesKey { return key })
+	for _, row := range rows {
+		total.Calls += row.Calls
+		for o, n := range row.Of {
+			total.Of[o] += n
+		}
+	}
+	return rows, total
+}
+
+// byUpstream returns the calls of each upstream.
+func (w *window) byUpstream(now time.Time) map[string]summary {
+	all := map[string]summary{}
+	for _, one := range w.grouped(now, func(key seriesKey) seriesKey { return seriesKey{upstream: key.upstream} }) {
+		all[one.Upstream] = one
+	}
+	return all
+}
+
+// grouped returns the sums of the series for which by returns the same.
+func (w *window) grouped(now time.Time, by func(seriesKey) seriesKey) (rows []summary) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := now.Unix()/60 - minutes + 1
-	total.Of = map[outcome]int{}
+	last, found := w.slotOf(now), map[seriesKey]*summary{}
+	durations := map[seriesKey]*histogram{}
 	for key, s := range w.series {
-		row := summary{Operation: key.operation, Upstream: key.upstream, Of: map[outcome]int{}}
-		durations := histogram{}
+		of, used := by(key), false
 		for i := range s {
 			at := &s[i]
-			if at.minute < first || at.minute >= first+minutes {
+			if at.number <= last-int64(w.slots) || at.number > last {
 				continue
 			}
-			row.count(at)
-			total.count(at)
-			durations.merge(&at.durations)
+			if used = true; found[of] == nil {
+				found[of] = &summary{Operation: of.operation, Upstream: of.upstream, Of: map[outcome]int{}}
+				durations[of] = new(histogram)
+			}
+			found[of].count(at)
+			durations[of].merge(&at.durations)
 		}
-		if row.Calls == 0 {
+		if !used {
 			delete(w.series, key) // a reload may have removed the upstream
-			continue
 		}
-		row.P50, row.P99 = durations.quantile(0.5), durations.quantile(0.99)
-		rows = append(rows, row)
+	}
+	for of, row := range found {
+		row.P50, row.P99 = durations[of].quantile(0.5), durations[of].quantile(0.99)
+		rows = append(rows, *row)
 	}
 	slices.SortFunc(rows, func(a, b summary) int {
 		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Upstream, b.Upstream))
 	})
-	return rows, total
+	return rows
 }
 
 func (s *summary) count(at *slot) {

@@ -41,7 +41,7 @@ func TestOutcomes(t *testing.T) {
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 22, 9, 0, 30, 0, time.UTC)
-	w := newWindow(start)
+	w := newWindow(start, reaches[0])
 	add := func(after time.Duration, o outcome, upstream string, took time.Duration) {
 		f := proxy.Finished{At: start.Add(after), Operation: "bill.read", Upstream: upstream, Took: took, Called: true, Status: 200, Code: "0000"}
 		switch o {

@@ -56,7 +56,8 @@ func TestVerdictOfCalls(t *testing.T) {
 				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", lack}})
 			}
 			got := evidence.Verdicts(counts.Snapshot(), limits)
-			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || string(got[0].Ruling) != cells[5] || got[0].Few != (cells[6] != "") || got[0].Reason.String() != cells[7] {
+			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || string(got[0].Ruling) != cells[5] || got[0].Few != (cells[6] != "") ||
+				got[0].NoAnswer != strings.HasPrefix(cells[7], "calls without") || got[0].Reason.String() != cells[7] {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -37,6 +37,7 @@ type Counts struct {
 	all     countSet
 	leaving countSet            // what is being stored
 	proved  map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
+	watch   func(differs bool)  // gets each comparison; may be nil
 }
 
 // Missing returns why counts of the partners that are meant are missing, nil if none are.
@@ -199,6 +200,13 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	return t.all[n.place()]
 }
 
+// Watch has each comparison reported, with whether the answers differ. report must not wait.
+func (t *Counts) Watch(report func(differs bool)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watch = report
+}
+
 // Add counts one comparison. Its first answer is the old backend's.
 func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	t.mu.Lock()
@@ -215,7 +223,9 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 			n.Refused++
 			return
 		}
-		n.Compared++
+		if n.Compared++; t.watch != nil {
+			t.watch(c.Class == Differs)
+		}
 		n.Bills.add(c.Bill)
 		if n.States = n.States || c.States; c.Paid {
 			n.Paid.add(c.Bill)

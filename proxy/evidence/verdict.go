@@ -33,6 +33,8 @@ type Limits struct {
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
 	// the code of a success in the catalogue
 	Success string `json:"-"`
+	// the codes of calls without an answer: none, and those that the gateway gives itself
+	NoAnswer []string `json:"-"`
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -56,6 +58,8 @@ type Verdict struct {
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 	// INCONCLUSIVE only because too few of the bills were paid; Few is true then
 	Unpaid bool `json:"unpaid,omitempty"`
+	// FAIL only because calls at the new backend had no answer, as in an outage
+	NoAnswer bool `json:"no_answer,omitempty"`
 
 	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
@@ -84,7 +88,7 @@ func Verdicts(counted []Count, limits Limits) []Verdict {
 	all := []Verdict{}
 	give := func(v Verdict, r Ruling, why Note) {
 		v.Ruling, v.Reason = r, why
-		v.Unpaid = why.Kind == "paid"
+		v.Unpaid, v.NoAnswer = why.Kind == "paid", why.Kind == "no_answers"
 		v.Few = slices.Contains([]string{"comparisons", "bills", "paid", "calls", "calls_at_old"}, why.Kind)
 		all = append(all, v)
 	}
@@ -194,26 +198,28 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
 	}
-	var lacking, against, open []Note
+	var lacking, against, less, open []Note
 	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
 		lacking = append(lacking, Say("unsupported", why, b.Unsupported[New][why].Count))
 	}
-	failed := b.Calls
+	failed, answers := b.Calls, false
 	for _, code := range slices.Sorted(maps.Keys(b.Codes)) {
 		switch times := b.Codes[code]; {
 		case code == limits.Success:
 			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
 		case more(times):
 			against = append(against, compared(Say("more", code), times))
+			answers = answers || !slices.Contains(limits.NoAnswer, code)
 		case creates && chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance:
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
-			against = append(against, compared(Say("less", code), times))
+			less = append(less, compared(Say("less", code), times))
 		case times[Old] == 0:
 			open = append(open, compared(Say("never", code), times))
 		}
 	}
-	if len(against) == 0 && more(failed) {
+	noAnswers := len(against) > 0 && !answers // without answers, other codes are less frequent
+	if against = append(against, less...); len(against) == 0 && more(failed) {
 		against = append(against, compared(Say("more_failures"), failed))
 	}
 	for _, field := range slices.Sorted(maps.Keys(b.Mismatched)) {
@@ -225,6 +231,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 	switch {
 	case len(lacking) > 0:
 		return Fail, Say("cannot_carry", lacking)
+	case noAnswers:
+		return Fail, Say("no_answers", against)
 	case len(against) > 0:
 		return Fail, Say("list", against)
 	case len(open) > 0:

@@ -78,6 +78,13 @@ func (f *Facts) Count(counted []evidence.Count, err error, limits evidence.Limit
 	}
 }
 
+// NoAnswer reports whether the verdicts FAIL of a partner are only about calls without an answer, as in an outage.
+func (f *Facts) NoAnswer(id partner.ID) bool {
+	failed, err := f.Failed(id)
+	answered := func(v evidence.Verdict) bool { return !v.NoAnswer }
+	return err == nil && len(failed) > 0 && !slices.ContainsFunc(failed, answered)
+}
+
 // age returns the time since a time in the store. While the machine's clock differs too much from the store's, it is
 // by the store's.
 func (f *Facts) age(of time.Time) time.Duration {

@@ -23,7 +23,7 @@ import (
 // Handler serves the verbs on the admin listener:
 //
 //	GET  /rollout?partner=&after=&limit=                         [Operator.Status]
-//	GET  /rollout/partners?partner=&stage=&verdict=&ready=true&after=&limit=   [Operator.Partners]
+//	GET  /rollout/partners?partner=&stage=&state=&after=&limit=   [Operator.Partners]
 //	GET  /rollout/report?partner=                                [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
 //	POST /rollout/next?…                                         the same

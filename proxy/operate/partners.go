@@ -15,22 +15,39 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A PartnerQuery selects partners. They are sorted by their names.
+// A PartnerState is what a partner needs.
+type PartnerState string
+
+// The states. Each partner is in the first of them that is true.
+const (
+	Wrong    PartnerState = "fail"    // its verdict is FAIL: the answers of the backends are not the same
+	NoAnswer PartnerState = "outage"  // its verdict is FAIL, only because calls had no answer
+	Person   PartnerState = "person"  // its wave waits for a person
+	Ready    PartnerState = "ready"   // nothing blocks its next stage
+	Waiting  PartnerState = "waiting" // something blocks its next stage
+	Last     PartnerState = "last"    // it is in the last stage
+)
+
+// PartnerStates are all states, the most urgent first.
+var PartnerStates = []PartnerState{Wrong, NoAnswer, Person, Ready, Waiting, Last}
+
+// A PartnerQuery selects partners. They are sorted by what needs a person, and by their names.
 type PartnerQuery struct {
 	PartnerRef
-	Stage   routing.Stage   `json:"stage,omitzero"`
-	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
-	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
-	After   int             `json:"after,omitzero,string"` // the next of the page before
+	Stage routing.Stage `json:"stage,omitzero"`
+	State PartnerState  `json:"state,omitzero"`
+	After int           `json:"after,omitzero,string"` // the next of the page before
 	Limit
 }
 
 // A PartnerList is a page of the partners that a query selects.
 type PartnerList struct {
-	All      int          `json:"all"`    // partners that were seen or have a stage of their own
-	Number   int          `json:"number"` // of these, that the query selects
-	Partners []PartnerRow `json:"partners"`
-	Next     int          `json:"next,omitempty"` // there are more: the value of after for the next page
+	All    int `json:"all"`    // partners that were seen or have a stage of their own
+	Number int `json:"number"` // of these, that the query selects
+	// of those that the query selects but for their state, how many are in each state
+	States   map[PartnerState]int `json:"states"`
+	Partners []PartnerRow         `json:"partners"`
+	Next     int                  `json:"next,omitempty"` // there are more: the value of after for the next page
 }
 
 // A PartnerRow is a partner, what it does, and what its next stage waits for.
@@ -39,6 +56,26 @@ type PartnerRow struct {
 	Traffic       Traffic `json:"traffic"`
 	Step          Step    `json:"next,omitzero"`  // zero in the last stage
 	Wave          string  `json:"wave,omitempty"` // that has not ended and that it is in
+	// why the wave waits for a person
+	Waits evidence.Note `json:"waits,omitzero"`
+	State PartnerState  `json:"state"`
+}
+
+// state returns the state of a partner.
+func (r PartnerRow) state(facts *moves.Facts) PartnerState {
+	switch {
+	case r.Step.Ruling == evidence.Fail && facts.NoAnswer(r.ID):
+		return NoAnswer
+	case r.Step.Ruling == evidence.Fail:
+		return Wrong
+	case r.Waits.Kind != "":
+		return Person
+	case r.Step.Stage == "":
+		return Last
+	case len(r.Step.Reasons) > 0:
+		return Waiting
+	}
+	return Ready
 }
 
 // A Step is the next stage of a partner.
@@ -81,8 +118,14 @@ func (t *Traffic) add(n evidence.Count, success string) {
 	}
 }
 
-// byName orders partners: those with a name first.
-func byName(a, b PartnerRow) int {
+// byNeed orders partners: those that need a person first, and then those with a name.
+func byNeed(a, b PartnerRow) int {
+	urgent := func(r PartnerRow) int {
+		return min(slices.Index(PartnerStates, r.State), slices.Index(PartnerStates, Ready))
+	}
+	if urgent(a) != urgent(b) {
+		return cmp.Compare(urgent(a), urgent(b))
+	}
 	if (a.Name == "") != (b.Name == "") {
 		return cmp.Compare(b.Name, a.Name)
 	}
@@ -97,8 +140,8 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	case q.Stage != "" && !slices.Contains(routing.Stages, q.Stage):
 		return answer, badRequest("stage must be one of %v, but is %q", routing.Stages, q.Stage)
-	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
-		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
+	case q.State != "" && !slices.Contains(PartnerStates, q.State):
+		return answer, badRequest("state must be one of %v, but is %q", PartnerStates, q.State)
 	case q.After < 0:
 		return answer, badRequest("after must be next of the previous page")
 	}
@@ -111,11 +154,13 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	}
 	answer.All = len(rows)
-	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool {
-		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
-			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
-	})
-	slices.SortFunc(rows, byName)
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return q.Stage != "" && q.Stage != r.Stage })
+	answer.States = map[PartnerState]int{}
+	for _, r := range rows {
+		answer.States[r.State]++
+	}
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return q.State != "" && q.State != r.State })
+	slices.SortFunc(rows, byNeed)
 	answer.Number = len(rows)
 	rows = rows[min(q.After, len(rows)):]
 	if len(rows) > limit {
@@ -145,6 +190,10 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
+	waits, err := o.waiting(ctx, facts)
+	if err != nil {
+		return nil, err
+	}
 	rows, next, at := []PartnerRow{}, map[partner.ID]moves.Move{}, facts.Settings.Positions(decided)
 	for _, one := range o.statuses(decided, only, store.AllPartners.Of(only), facts.Seen.Is, nil) {
 		rows = append(rows, PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]})
@@ -158,6 +207,8 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 			reasons := facts.Against(m)
 			rows[i].Step = Step{setting(m.To), facts.Ruling(m, reasons), list(reasons)}
 		}
+		rows[i].Waits = waits[rows[i].ID]
+		rows[i].State = rows[i].state(facts)
 	}
 	return rows, nil
 }

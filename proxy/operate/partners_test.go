@@ -51,7 +51,7 @@ func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 	}
 }
 
-// Partners are sorted by name, and filtered by stage, verdict and readiness.
+// Partners are sorted by what needs a person and by name, and filtered by stage and state.
 func TestPartnersAreFiltered(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{}
@@ -73,10 +73,10 @@ func TestPartnersAreFiltered(t *testing.T) {
 	d.later.Add(int64(time.Hour))
 	d.created("a", evidence.New, 4)
 	for query, want := range map[string]string{
-		"":             "a b c d e",
-		"stage=canary": "c d", "stage=old": "", "verdict=FAIL": "b", "verdict=PASS": "c", "verdict=INCONCLUSIVE": "a",
-		"ready=true": "c d", "ready=false": "a b", "ready=true&stage=canary": "c d",
-		"limit=2": "a b", "limit=2&after=4": "e", "after=9": "",
+		"":             "b a c d e",
+		"stage=canary": "c d", "stage=old": "",
+		"state=ready": "c d", "state=waiting": "a", "state=fail": "b", "state=last": "e", "state=ready&stage=canary": "c d",
+		"limit=2": "b a", "limit=2&after=4": "e", "after=9": "",
 	} {
 		var got []string
 		list := answers[operate.PartnerList](d, "GET", "/rollout/partners?"+query)
@@ -87,12 +87,12 @@ func TestPartnersAreFiltered(t *testing.T) {
 			t.Errorf("%s: %v of %d, want %s", query, got, list.All, want)
 		}
 	}
-	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1&ready=false"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
+	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=1&after=1&state=ready"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
 		t.Errorf("the last page of a filter: %+v", list)
 	}
 	equal(t, answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1").Next, 3, "the page after this one begins after")
 	for query, says := range map[string]string{
-		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after must be next",
+		"stage=x": "stage must be one of", "state=x": "state must be one of [fail outage person", "after=-1": "after must be next",
 		"limit=0": "limit must be 1 to", "x=1": "no key",
 		"partner=default": "partner cannot be default",
 	} {
@@ -117,4 +117,33 @@ func TestRulingOfAllVerdicts(t *testing.T) {
 	} {
 		equal(t, evidence.Together(row.of), row.want, row.of)
 	}
+}
+
+// A FAIL by calls without an answer is told from one by answers, and a partner whose wave waits for a person from others.
+func TestStatesOfAPartner(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, shared)
+	state := func(want operate.PartnerState) {
+		t.Helper()
+		must(t, d.Router.Counts().Flush(t.Context()))
+		list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
+		equal(t, list.Partners[0].State, want)
+		equal(t, list.States, map[operate.PartnerState]int{want: 1})
+	}
+	d.seen("k", time.Hour)
+	state(operate.Ready)
+	d.change("/rollout/stage?by=a&force=<all>&partner=<k>&stage=new")
+	state(operate.Waiting)
+	answers[operate.WaveInfo](d, "POST", "/rollout/waves?name=w&by=a&steps=new,drained&partners=<k>")
+	d.change("/rollout/stage?by=b&force=<all>&partner=<k>&stage=old")
+	state(operate.Person)
+	d.change("/rollout/stage?by=a&force=<all>&partner=<k>&stage=canary&percent=10")
+	d.created("k", evidence.Old, 200)
+	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "none", Creates: true})
+	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "ERROR", Creates: true})
+	state(operate.NoAnswer)
+	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "BILL_007", Creates: true})
+	state(operate.Wrong)
+	d.change("/rollout/stage?by=a&force=<all>&partner=<k>&stage=drained")
+	state(operate.Last)
 }

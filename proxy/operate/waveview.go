@@ -70,6 +70,26 @@ func (o waveVerbs) waveView(
 	return moves.Look(plan, w, partners, facts), nil
 }
 
+// waiting returns why waves wait for a person, by partner.
+func (o *Operator) waiting(ctx context.Context, facts *moves.Facts) (map[partner.ID]evidence.Note, error) {
+	all, err := o.Store.Waves(ctx, false)
+	waits := map[partner.ID]evidence.Note{}
+	for _, w := range all {
+		partners, failed := o.Store.WavePartners(ctx, w.Name)
+		err = cmp.Or(err, failed)
+		plan, unread := moves.Read(w.Plan)
+		if unread != nil {
+			continue // the page of the wave says so
+		}
+		for _, r := range moves.Positions(plan, w, partners, facts).Rows {
+			if !r.Done && r.Waits.Kind != "" {
+				waits[r.Partner] = r.Waits
+			}
+		}
+	}
+	return waits, err
+}
+
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
 func (o waveVerbs) waveInfo(v moves.View, after, limit int) WaveInfo {
 	info := WaveInfo{

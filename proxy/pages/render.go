@@ -164,7 +164,8 @@ func (s *Site) parse(language string, from fs.FS, name string) (*template.Templa
 //
 //	{{t "key" arg…}}          the text of a key
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
-//	{{time .At}}              a time; in a browser with scripts in its zone, with how long ago it is
+//	{{time .At}}              a time, short, with date and zone in its tooltip; in a browser with scripts in its zone,
+//	                          with how long ago it is
 //	{{number .N}}             a number with separators
 //	{{address "/p" .Query}}   the address of a page with a query, for href
 //	{{static "style.css"}}    the address of a file of static/
@@ -205,8 +206,21 @@ func (s *Site) Time(at any) (template.HTML, error) {
 	if when.IsZero() {
 		return "–", nil
 	}
-	utc, text := when.UTC().Format(time.RFC3339), when.In(s.Zone()).Format(time.RFC3339)
-	return template.HTML(`<time datetime="` + utc + `" title="` + utc + `">` + text + `</time>`), nil
+	zone := s.Zone()
+	here, utc := when.In(zone), when.UTC().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + utc + `" title="` + here.Format(time.RFC3339) + `">` +
+		here.Format(shortLayout(here, time.Now().In(zone))) + `</time>`), nil
+}
+
+// shortLayout is the layout of a time, without what it has in common with now.
+func shortLayout(at, now time.Time) string {
+	switch {
+	case at.Year() != now.Year():
+		return time.DateOnly
+	case at.YearDay() != now.YearDay():
+		return "01-02 15:04"
+	}
+	return time.TimeOnly
 }
 
 // Number returns a whole number with a comma after each three digits.

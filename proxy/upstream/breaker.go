@@ -39,6 +39,7 @@ type breaker struct {
 	opened  time.Time // the last time
 	recent  recentCalls
 	silence silence
+	outages outages
 	hung    bool // a silence opened the breaker: it ends with the next answer to any call
 	retired bool // a reload has removed or replaced the upstream
 }
@@ -191,10 +192,20 @@ func (b *breaker) enter(key admission.Proof, write bool) (p permit, ok bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if ok = b.admits(&p, write); ok {
+		b.outages.begin(p.partner, p.began)
+	} else {
+		b.outages.refused(p.partner, p.began)
+	}
+	return p, ok
+}
+
+// admits reports whether a call may be made. The caller holds mu.
+func (b *breaker) admits(p *permit, write bool) bool {
 	if b.state == breakerClosed {
 		p.silence = b.silence.number
 		if !b.silence.begin(p.began) {
-			return p, true
+			return true
 		}
 		b.silence.end()
 		b.hung = true
@@ -205,7 +216,7 @@ func (b *breaker) enter(key admission.Proof, write bool) (p permit, ok bool) {
 		pause *= 2
 	}
 	if b.state == breakerHalfOpen || p.began.Sub(b.opened) < pause {
-		return p, false
+		return false
 	}
 	b.change(breakerHalfOpen)
 	p.trial = time.AfterFunc(breakerSlow, func() {
@@ -213,7 +224,7 @@ func (b *breaker) enter(key admission.Proof, write bool) (p permit, ok bool) {
 		defer b.mu.Unlock()
 		b.failTrial()
 	})
-	return p, true
+	return true
 }
 
 // failTrial opens the breaker again, unless the answer to another call has closed it. The caller holds mu.
@@ -228,17 +239,6 @@ func (b *breaker) pause() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(breakerPause-time.Since(b.opened), time.Second)
-}
-
-// status returns the name of the state, and when the breaker opened, or nil while it is closed.
-func (b *breaker) status() (state string, opened *time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state != breakerClosed {
-		at := b.opened
-		opened = &at
-	}
-	return breakerStates[b.state], opened
 }
 
 // context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up
@@ -266,8 +266,10 @@ func (p permit) end(err *Failure) {
 	b := p.breaker
 	failed := err != nil && (err.Kind == Timeout && err.Sent && !err.Early || err.Kind == Refused && !err.Gone)
 	answered := err == nil || !failed && err.Sent && !err.Gone && !err.Early
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.outages.end(err, p.began, now, b.state != breakerClosed)
 	switch {
 	case p.trial != nil && answered:
 		p.trial.Stop()
@@ -281,7 +283,7 @@ func (p permit) end(err *Failure) {
 			b.close()
 		}
 	case answered:
-		b.recent.add(recentCall{partner: p.partner, answered: time.Now()})
+		b.recent.add(recentCall{partner: p.partner, answered: now})
 		b.silence.end()
 	case failed:
 		b.recent.fail(p)

@@ -124,7 +124,7 @@ func TestBreakerLetsOneReadThroughAndThenAWrite(t *testing.T) {
 		b.refuses(t, false) // a second one
 		early.end(answered) // it began before the breaker opened, and does not decide
 		early.end(timedOut)
-		if state, _ := b.status(); state != "half-open" {
+		if state := b.health().Breaker; state != "half-open" {
 			t.Fatalf("a call that began before has changed the breaker to %s", state)
 		}
 		trial.end(timedOut)
@@ -286,7 +286,7 @@ func TestBreakerClosesWithALateTrial(t *testing.T) {
 		time.Sleep(breakerPause)
 		trial, ok := b.enter(one, false)
 		time.Sleep(breakerSlow + time.Second)
-		if state, _ := b.status(); !ok || state != "open" {
+		if state := b.health().Breaker; !ok || state != "open" {
 			t.Fatalf("a trial was let through: %t; after %s the breaker is %s", ok, breakerSlow, state)
 		}
 		trial.end(answered)

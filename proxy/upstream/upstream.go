@@ -400,8 +400,8 @@ func (u *Upstream) CertificateEnd() (end time.Time) {
 	return end
 }
 
-// Breaker returns the state of the breaker, closed, half-open or open, and when it opened, or nil while it is closed.
-func (u *Upstream) Breaker() (state string, opened *time.Time) { return u.breaker.status() }
+// Health returns what the calls say about the upstream.
+func (u *Upstream) Health() Health { return u.breaker.health() }
 
 // Spares returns how many connections wait for their first call.
 func (u *Upstream) Spares() int { return u.pool.Spares() }

@@ -19,12 +19,20 @@
     const zone = (offset < 0 ? '-' : '+') + two(Math.abs(offset) / 60) + ':' + two(Math.abs(offset) % 60)
     return new Date(at.getTime() + offset * 60000).toISOString().slice(0, 19) + (offset === 0 ? 'Z' : zone)
   }
+  // Short: without what a time has in common with now.
+  function short(at, now) {
+    const [day, time] = at.split('T'), today = now.slice(0, 10)
+    if (day.slice(0, 4) !== today.slice(0, 4)) return day
+    return day === today ? time.slice(0, 8) : day.slice(5) + ' ' + time.slice(0, 5)
+  }
   function showTimes() {
+    const now = local(new Date())
     for (const e of document.querySelectorAll('time')) {
       const at = new Date(e.dateTime), seconds = (at - Date.now()) / 1000
       const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size)
-      e.textContent = local(at)
-      e.dataset.ago = ago.format(Math.trunc(seconds / (size || 1)), unit).replace('.', '')
+      e.title = local(at)
+      e.textContent = short(e.title, now)
+      e.dataset.ago = ago.format(Math.trunc(seconds / (size || 1)), unit).replace(/ sec\.?/, ' s').replace('.', '')
     }
   }
   showTimes()
