@@ -235,11 +235,11 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 
 // noPlace says what a form does not have. It names the value of a sender only if the table lists it.
 func (f *mapping) noPlace(form Form, v value) Detail {
-	switch {
-	case f.always.kind == absent:
+	if f.always.kind == absent {
 		return why(NoPlace, form)
-	case v.kind == text && slices.Contains(f.oneOf, v.text()):
-		return why("%v has no place for it (%v): there it is always %v", form, v.text(), f.always.text)
+	}
+	if i := slices.Index(f.oneOf, v.text()); i >= 0 && v.kind == text {
+		return why("%v has no place for it (%v): there it is always %v", form, f.oneOf[i], f.always.text)
 	}
 	return why("%v has no place for it: there it is always %v", form, f.always.text)
 }

@@ -72,7 +72,7 @@ func findFault(doc []byte) *fault {
 	if isEUCKR(doc) {
 		return &fault{field, why("EUC-KR, but must be UTF-8"), int(syntax.ByteOffset)}
 	}
-	if strings.Contains(syntax.Err.Error(), "surrogate pair") {
+	if strings.Contains(fmt.Sprint(syntax.Err), "surrogate pair") {
 		return &fault{field, why("half of a character at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}
 	}
 	return &fault{field, why("not JSON at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}

@@ -16,7 +16,7 @@ func TestR07_PathsAreConstants(t *testing.T) {
 	want := []string{
 		// The name of the text of a failure, from the table, which allows plain characters only.
 		"proxy/mask.go: gjson.GetBytes(answer, name)",
-		"proxy/mask.go: sjson.SetBytes(answer, name, masked)",
+		"proxy/mask.go: sjson.SetBytes(answer, name, changed)",
 		// Paths of rows, in what the table itself has made.
 		"proxy/ownreads.go: gjson.GetBytes(document, path).Exists() {",
 		"translate/schema.go: sjson.SetBytes(s.Example, t.request.fields[o.hash.in].source, signed.Hash)",
