@@ -171,7 +171,7 @@ func (c *Config) checkStore() {
 	if problem != "" {
 		c.add("store.url", problem)
 	}
-	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
+	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback == nil {
 		c.add("store", "the table has no callback, so the callbacks in the store cannot be delivered")
 	}
 }

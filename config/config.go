@@ -33,11 +33,10 @@ type Config struct {
 
 	Serving
 
-	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
-	Notify    []Destination `yaml:"notify"`    // get events; they are delivered as callbacks are
-	Store     Store         `yaml:"store"`
-	Rollout   *Rollout      `yaml:"rollout" config:"restart"` // nil: route decides on every call
-	Partners  Partners      `yaml:"partners"`                 // names for people
+	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
+	Store     Store      `yaml:"store"`
+	Rollout   *Rollout   `yaml:"rollout" config:"restart"` // nil: route decides on every call
+	Partners  Partners   `yaml:"partners"`                 // names for people
 
 	File       string           `yaml:"-"` // the name of the config file, "built-in" without one
 	TableFiles TableFiles       `yaml:"table"`
@@ -54,7 +53,7 @@ type Listeners struct {
 	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
 	// the document's {base_url} path, without a slash at its end: "" or "/partner"
 	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
+	// where partners reach Listen, without BasePath, for their OpenAPI document; its URL is nil if it is not known
 	PublicURL Address  `yaml:"public_url"`
 	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin     Admin    `yaml:"admin"`
@@ -123,9 +122,9 @@ const StoreTimeout = 5 * time.Second
 const SendWithin = 3 * time.Second
 
 // LongestCall returns the longest time from the end of a request to its answer: for the upstream, for the store, and
-// for the reads that the gateway makes before and after the call.
+// for the reads that the gateway makes before the call.
 func (c *Config) LongestCall() time.Duration {
-	longest := StoreTimeout + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
+	longest := StoreTimeout + c.Upstreams.LongestCall()
 	if c.Rollout != nil {
 		// to find the route, to record that there is no such bill, and to record the outcome
 		longest += 3*StoreTimeout + c.Rollout.ProbeTimeout
@@ -227,9 +226,6 @@ type Failures struct {
 	Language Language `yaml:"language" words:"ko en both" default:"ko"`
 	// replace hosts and addresses in an upstream's failure text by …
 	MaskHosts bool `yaml:"mask_hosts" default:"true"`
-
-	// the timeout of the read after a write without a reply; 0s for no read
-	Explain DurationOrZero `yaml:"explain" range:",1m" why:": the caller waits for it" default:"3s"`
 }
 
 // A Status says which HTTP status the gateway's own refusals have.

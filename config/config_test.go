@@ -74,7 +74,7 @@ func TestSectionKeepsTheOtherDefaults(t *testing.T) {
 	t.Parallel()
 	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ndrain: {delay: 90s}\nfailures: {mask_hosts: false}\n")
 	got := []any{c.Limits, c.Drain.Delay.String(), c.Timeouts, c.Failures}
-	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, Reads: 10, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20}, "1m30s", config.Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute}, config.Failures{Status: config.Own, Language: config.Korean, Explain: config.DurationOrZero(3 * time.Second)}}
+	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, Reads: 10, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20}, "1m30s", config.Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 30 * time.Second, Idle: 2 * time.Minute}, config.Failures{Status: config.Own, Language: config.Korean}}
 	equal(t, got, want)
 }
 
@@ -182,7 +182,7 @@ func TestLoopback(t *testing.T) {
 func TestReadOperationIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"no-state", "second-reader"} {
-		c := parse(t, oneUpstream+"table: {overlay: testdata/bad/files/"+overlay+".yaml}\nfailures: {explain: 0s}\n")
+		c := parse(t, oneUpstream+"table: {overlay: testdata/bad/files/"+overlay+".yaml}\n")
 		if _, err := billing.ReadOperation(c.Table); err == nil {
 			t.Errorf("%s: the table has exactly one operation to read bills", overlay)
 		}

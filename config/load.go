@@ -213,7 +213,7 @@ func outOfRange(v reflect.Value, tag reflect.StructTag) string {
 	} else if least == "" {
 		must = "must be at most " + most
 	}
-	return fmt.Sprintf("%s, but is %v%s", must, v.Interface(), tag.Get("why"))
+	return fmt.Sprintf("%s, but is %v", must, v.Interface())
 }
 
 // orList returns words as a list that ends in "or".

@@ -104,22 +104,22 @@ var laxer = map[string][]string{
 		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
 	},
 	"a schema does not know the environment": {
-		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "notify-env",
+		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset",
 	},
 	"a schema does not know the table": {
-		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-converted-identity", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
+		"callbacks-no-role", "callbacks-no-role-at-all", "rollout-converted-identity", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
 		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "table-read-hash",
 	},
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",
-		"callbacks-listen-same", "callbacks-no-store", "notify-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice", "partners-name-unicode",
+		"callbacks-listen-same", "callbacks-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice", "partners-name-unicode",
 		"partners-keys-empty", "partners-keys-same", "partners-keys-word", "partners-same", "rollout-dangling", "rollout-default-shadow", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
 		"route-dangling-case", "route-missing", "token-needed", "token-needed-any-address", "token-needed-name",
 		"upstream-tls-on-http",
 	},
 	"a schema does not compare times, sizes and addresses, which are text": {
 		"limits-trusted-mapped", "cors-port",
-		"callbacks-allow", "callbacks-timeout", "drain-delay", "failures-explain-long",
+		"callbacks-allow", "callbacks-timeout", "drain-delay",
 		"limits-memory", "limits-too-large",
 		"rollout-settle", "size-overflow",
 	},
@@ -209,7 +209,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	s := configSchema(t)
 	for _, values := range []struct{ before, list, after string }{
 		{"callbacks: {public_url: http://a, timeout: ", `10s|+30s|1.5s|.5s|1.s|100µs|"10s"|0s|0|10|-1s|soon|"10 s"|""|1d|[]|true`, "}\nstore: {url: 'sqlite:x.db'}"},
-		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
+		{"drain: {delay: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
 		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
 		{"admin: {token: ", `word|12|true|1.5|"${env:BILLBRIDGE_ADMIN_TOKEN}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},
 		{"store: {url: ", `"sqlite:x.db"|"postgres://a"|"postgresql:"|"sqlite:"|"memory:"|12|"mysql://a"|"sqlite"`, "}"},

@@ -50,32 +50,24 @@ func (c *Config) checkRequestRows() {
 
 // checkReadOperation checks that the table has an operation to read bills, if the config needs it.
 func (c *Config) checkReadOperation() {
-	explain, reconcile := c.Failures.Explain > 0, c.Callbacks != nil && c.Callbacks.Reconcile != nil
+	reconcile := c.Callbacks != nil && c.Callbacks.Reconcile != nil
 	read, err := billing.ReadOperation(c.Table)
-	if err == nil {
-		if read.HasHash() && (c.Rollout != nil || explain || reconcile) {
-			c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout, "+
-				"failures.explain and callbacks.reconcile", read.Name)
-		}
-		return
+	if err == nil && read.HasHash() && (c.Rollout != nil || reconcile) {
+		c.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout and "+
+			"callbacks.reconcile", read.Name)
 	}
-	if reconcile {
+	if err != nil && reconcile {
 		c.add("callbacks.reconcile", err.Error())
 	}
-	// a read can explain the outcome of a write
-	explained := func(o *translate.Operation) bool { return o.Effect == translate.Write && billing.AboutBill(o) }
-	if c.Rollout != nil {
+	if err != nil && c.Rollout != nil {
 		c.add("rollout", err.Error())
-	} else if explain && slices.ContainsFunc(c.Table.Operations(), explained) {
-		c.addf("failures.explain",
-			"%v; or set failures.explain: 0s, so that no bill is read after a write without a reply", err)
 	}
 }
 
 // checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the
 // partner's own address, and the partner callbacks that nobody stores or translates.
 func (c *Config) checkCallbackTable() {
-	if callback := c.Table.Callback(); callback != nil { // else checkStore reports it
+	if callback := c.Table.Callback; callback != nil { // else checkStore reports it
 		identified := callback.IdentifiedBy()
 		if !slices.Contains(identified, billing.Bill) && billing.CreateOperation(c.Table) != nil {
 			c.add("callbacks", "the callback of the table has no role: bill in both forms, "+
@@ -142,7 +134,7 @@ func (c *Config) checkRolloutTable() {
 // warnAboutTable warns about what the overlay takes from the table, and about operations whose requests do not name
 // the partner.
 func (c *Config) warnAboutTable() {
-	for _, change := range c.Table.Changes() {
+	for _, change := range c.Table.Changes {
 		if len(change.Lost) > 0 {
 			lost := strings.Join(change.Lost, ", ")
 			text := fmt.Sprintf("table.overlay: %s loses %s: %s", change.Message, lost, change.Before)
@@ -165,7 +157,7 @@ func (c *Config) warnAboutTable() {
 func (c *Config) warnAboutMeanings() {
 	t := c.Table
 	own := t.OwnCode(translate.OwnUnavailable)
-	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
+	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.OwnCode(translate.OwnInvalid) {
 		c.warnf("table", "no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+
 			"Add one to codes.unavailable, or write failures: {unavailable: CODE}", own)
 	}
@@ -180,18 +172,17 @@ func (c *Config) warnAboutMeanings() {
 			strings.Join(missing, ", "))
 	}
 	for _, form := range t.Forms() {
-		if other := t.OtherCode(form); t.Means(form, other, translate.Unavailable) {
+		if e := t.Envelope(form); e.Means(e.OtherCode, translate.Unavailable) {
 			c.warnf("table", "a code without a pair becomes %s in %s, which means unavailable: "+
 				"programs in %[2]s can take a refusal for a failure of the service, and send again: "+
-				"add pairs for the codes that the backend uses", other, form)
+				"add pairs for the codes that the backend uses", e.OtherCode, form)
 		}
 	}
 	for _, o := range t.Operations() {
 		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
 		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
-			about, _ := t.Nouns(false)
 			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have a %s at each",
-				o.Name, about)
+				o.Name, t.Nouns.En[0])
 		}
 	}
 	if _, err := billing.ReadOperation(t); err != nil {

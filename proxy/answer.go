@@ -2,13 +2,11 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -157,7 +155,9 @@ func (x *exchange) unowned(err error) *failure {
 	switch {
 	case r.Permanent:
 		f = unchangeable.with()
-		f.code = x.state.config.Table.RefusalCode(x.route.operation.Created != "")
+		if x.route.operation.Created != "" { // so that no client takes the create for one without an effect
+			f.code = x.state.config.Table.CodeThatMeans(translate.Exists)
+		}
 	case k == ledgerDown:
 		f.after = "1"
 	}
@@ -167,9 +167,8 @@ func (x *exchange) unowned(err error) *failure {
 	return f.because(f.reason + ": " + r.Error())
 }
 
-// unanswered returns the failure of a call that the upstream has not answered, and what a read of the bill has shown
-// since.
-func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *routing.ReadResult) {
+// unanswered returns the failure of a call that the upstream has not answered.
+func (x *exchange) unanswered(failed *upstream.Failure) *failure {
 	reason, late := string(failed.Kind), failed.Kind == upstream.Timeout
 	if failed.Detail != "" {
 		reason += ": " + failed.Detail
@@ -177,55 +176,31 @@ func (x *exchange) unanswered(failed *upstream.Failure) (f *failure, shown *rout
 	write := x.route.operation.Effect == translate.Write
 	switch {
 	case write && !failed.Sent && (failed.Kind == upstream.GivenUp || x.in.sendCtx.Err() != nil):
-		return cmp.Or(x.tooLate(), logUnread.with()), nil
+		return cmp.Or(x.tooLate(), logUnread.with())
+	case write && failed.Sent && late:
+		return lateOutcome.with().because(reason)
 	case write && failed.Sent:
-		var before, after message
-		if call := x.out.call; billing.AboutBill(x.route.operation) {
-			key := x.gateway.admission.Proof(x.asked.who)
-			p := probe{id: x.id, client: x.client, identity: billing.IdentityOf(call), key: key}
-			// The result is logged even if the caller has gone.
-			ctx := context.WithoutCancel(x.r.Context())
-			before, after, shown = x.state.explain(ctx, p, x.to.target.upstream.Config.Name)
-		}
-		k := lostOutcome
-		if late {
-			k = lateOutcome
-		}
-		return x.route.unknownOutcome(k, before, after).because(reason), shown
+		return lostOutcome.with().because(reason)
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
-		return readerLeft.with(), nil
+		return readerLeft.with()
 	case !failed.Sent && failed.After > 0:
-		return notSent.with().because(reason).later(failed.After), nil
+		return notSent.with().because(reason).later(failed.After)
 	case !failed.Sent:
-		return notSent.with().because(reason), nil
+		return notSent.with().because(reason)
 	case late:
-		return readLate.with().because(reason), nil
+		return readLate.with().because(reason)
 	}
-	return readBroke.with().because(reason), nil
+	return readBroke.with().because(reason)
 }
 
 // internal returns the failure of a call of a route, nil if the path is unknown, that a mistake of the gateway has
-// ended. It makes no call to explain an unknown outcome.
+// ended.
 func (s *forwarded) internal(r *route) *failure {
 	if r != nil && r.operation.Effect == translate.Write && s.unknown() {
-		return r.unknownOutcome(lostOutcome, nil, nil).because(internal.reason)
+		return lostOutcome.with().because(internal.reason)
 	}
 	return internal.with()
-}
-
-// unknownOutcome returns the failure of a write that may have taken effect. before and after are what a read of the
-// bill showed.
-func (r *route) unknownOutcome(k kind, before, after message) *failure {
-	f := k.with()
-	if billing.Creates(r.operation) {
-		f.says = tell("unknown_create")
-		if billing.HasLink(r.operation) { // a read does not show it
-			after = append(after, tell("link")...)
-		}
-	}
-	f.says = slices.Concat(before, f.says, after)
-	return f
 }
 
 // failure returns the answer to a call that has failed, in the caller's form. That of an unknown outcome is not JSON: a
@@ -244,14 +219,14 @@ func (x *exchange) failure(f *failure) outcome {
 	// like one.
 	unanswered := x.route != nil && !write && f.status >= http.StatusInternalServerError
 	out.code = cmp.Or(f.code, c.Table.OwnCode(f.own))
-	out.status = c.Table.FailureStatus(x.client, out.code, f.status)
+	out.status = c.Table.Envelope(x.client).FailureStatus(out.code, f.status)
 	if out.status == http.StatusServiceUnavailable && write && x.sent.left() {
 		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
 	}
 	if c.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK
 	}
-	out.body = c.Table.AppendFailure(nil, x.client, out.code, text)
+	out.body = c.Table.Envelope(x.client).AppendFailure(nil, out.code, text)
 	return out
 }
 

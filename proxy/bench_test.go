@@ -55,7 +55,7 @@ func benchmarkRead(b *testing.B, client string) {
 	direct := httptest.NewRecorder()
 	q := v2("read")
 	service.ServeHTTP(direct, q.request())
-	gateway, err := proxy.New(parse(b, oneUpstream("v2", canned(b, direct.Body.String()))), proxy.Options{
+	gateway, err := proxy.New(proxytest.Config(b, oneUpstream("v2", canned(b, direct.Body.String()))), proxy.Options{
 		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})
 	must(b, err)
@@ -118,7 +118,7 @@ func BenchmarkAccessLog(b *testing.B) {
 			prepareBill(b, service, "CREATED", demoBill)
 			back := httptest.NewServer(service)
 			defer back.Close()
-			c := parse(b, oneUpstream("v2", back.URL))
+			c := proxytest.Config(b, oneUpstream("v2", back.URL))
 			accesslog.Use(slog.New(row.logger), c.Log)
 			gateway, err := proxy.New(c, proxy.Options{Logger: slog.New(row.logger)})
 			must(b, err)

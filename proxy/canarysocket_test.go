@@ -265,7 +265,6 @@ func TestR35_SecretsOfARollout(t *testing.T) {
   old: {form: legacy, url: %q, timeout: 10s}
   new: {form: v2, url: %q, timeout: 10s}
 route: {default: old}
-failures: {explain: 1s}
 rollout: {old: old, new: new, settle: 1m}
 callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 10ms, 10ms]}
 store: {url: %q}

@@ -247,13 +247,13 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 				q = q.with(name, value)
 			}
 			if through {
-				text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\n", inForm(form, "legacy", "v2")) +
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {language: both}\n", inForm(form, "legacy", "v2")) +
 					overlayFile(t, "forms: {legacy: {codes: {\"9800\": BILL_001, \"9980\": BILL_003}}}\n"+
 						"operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}\n")
 				if s.Limited {
 					text += "limits: {partner: {rate: 1}}\n"
 				}
-				g, err := proxy.New(parse(t, text), proxy.Options{})
+				g, err := proxy.New(proxytest.Config(t, text), proxy.Options{})
 				must(t, err)
 				defer g.Close()
 				g.DialWith("up", at)

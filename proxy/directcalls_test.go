@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +44,7 @@ func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 	var behind atomic.Pointer[sandbox.Service]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { behind.Load().ServeHTTP(w, r) }))
-	gateway, err := proxy.New(parse(t, oneUpstream(upstream, server.URL)), proxy.Options{})
+	gateway, err := proxy.New(proxytest.Config(t, oneUpstream(upstream, server.URL)), proxy.Options{})
 	must(t, err)
 	front, caller := httptest.NewServer(gateway), newClient(t, nil)
 	t.Cleanup(func() { caller.CloseIdleConnections(); front.Close(); gateway.Close(); server.Close() })

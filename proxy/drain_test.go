@@ -41,7 +41,7 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 	t.Parallel()
 	text := anyPort + oneUpstream("v2", refusedURL)
-	equal(t, parse(t, text).Drain.Delay, config.DurationOrZero(2*time.Second))
+	equal(t, proxytest.Config(t, text).Drain.Delay, config.DurationOrZero(2*time.Second))
 	p := newProcess(t, text+proxytest.Tuned(func(c *config.Config) { c.Drain.Delay = config.DurationOrZero(time.Hour) })) // so that it does not end by itself
 	open := p.open("")
 	in := bufio.NewReader(open)

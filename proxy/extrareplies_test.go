@@ -125,7 +125,7 @@ func TestWritesHaveAConnectionEach(t *testing.T) {
 func TestR44_RefusalsThatTheLedgerUsesComeOnNewConnections(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, "/bill", 0)
-	m := newRolloutWith(t, "new", func(_ string, service http.Handler) http.Handler { return g.holdCalls(service) }, "}\nfailures: {explain: 0s")
+	m := newRolloutWith(t, "new", func(_ string, service http.Handler) http.Handler { return g.holdCalls(service) }, "")
 	m.expect(v2("create"), success)
 	m.send(v2("create").with("billId", "LOST"), "X-Request-Id", "created").check(t, "v2", success)
 	play(m, `

@@ -53,8 +53,7 @@ func TestR27_NoWriteWhileNobodyReadsTheLog(t *testing.T) {
 		if failed == nil || failed.Kind != upstream.GivenUp || failed.Sent {
 			t.Fatalf("%+v", failed)
 		}
-		unanswered, _ := x.unanswered(failed)
-		for _, f := range []*failure{unanswered, x.tooLate()} {
+		for _, f := range []*failure{x.unanswered(failed), x.tooLate()} {
 			if out := x.failure(f); out.status != http.StatusServiceUnavailable || out.reason != "nobody reads the log" {
 				t.Errorf("%+v", out)
 			}

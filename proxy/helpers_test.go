@@ -41,15 +41,6 @@ var fixedTime = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 // forms are the two forms of the interface. Most tests run for each pair of them.
 var forms = []string{"v2", "legacy"}
 
-func parse(t testing.TB, text string) *config.Config {
-	t.Helper()
-	c := proxytest.Config(t, text)
-	if !strings.Contains(text, "explain:") { // the read after an unknown outcome would change the number of calls
-		c.Failures.Explain = 0
-	}
-	return c
-}
-
 // limits, timeouts and waits return lines of a config: see [proxytest.Tuned].
 func limits(change func(*config.Limits)) string {
 	return proxytest.Tuned(func(c *config.Config) { change(&c.Limits) })
@@ -138,7 +129,7 @@ func newGateway(t testing.TB, text string) *gateway {
 	t.Helper()
 	b := &gateway{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
 	logs := accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
-	c, o := parse(t, text), proxy.Options{
+	c, o := proxytest.Config(t, text), proxy.Options{
 		Registerer: b.registry, Logger: slog.New(logs),
 		Finished: func(f *proxy.Finished) { // as with the console, which is on by default
 			if b.finished != nil {

@@ -45,7 +45,7 @@ func mask(text string) string {
 // maskHosts masks the text of a failure, if the config says so, and changes no other byte. The field of the text is
 // that of the table; it must never come from a message (R07).
 func (s *state) maskHosts(answer []byte, client translate.Form) []byte {
-	name := s.config.Table.TextName(client)
+	name := s.config.Table.Envelope(client).Text
 	text := gjson.GetBytes(answer, name)
 	if !s.config.Failures.MaskHosts || text.Type != gjson.String {
 		return answer

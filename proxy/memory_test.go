@@ -198,7 +198,7 @@ func TestR04_R15_AnswersHaveABudget(t *testing.T) {
 // The reply to a write is read whatever is left of the budget: else its outcome would become unknown.
 func TestR26_ReplyToAWriteNeedsNoBudget(t *testing.T) {
 	t.Parallel()
-	p := newLargeReplies(t, "limits: {body: 512KiB, memory: 2MiB}", "failures: {explain: 0s}")
+	p := newLargeReplies(t, "limits: {body: 512KiB, memory: 2MiB}")
 	for _, step := range []string{"502:ERROR legacy read billId=LARGE", "noSuchBill legacy destroy billId=LARGE"} {
 		play(p, step)
 		p.waitForMetric("billbridge_body_bytes", 0)
@@ -258,7 +258,7 @@ func TestR15_SlowBodies(t *testing.T) {
 		"drained": {600 << 10, time.Minute, time.Minute + 5*time.Second},
 	} {
 		parallel(t, name, func(t *testing.T) {
-			c := parse(t, oneUpstream("v2", refusedURL, timeouts(func(now *config.Timeouts) { now.Body = 10 * time.Minute }), "limits: {body: 2MiB}"))
+			c := proxytest.Config(t, oneUpstream("v2", refusedURL, timeouts(func(now *config.Timeouts) { now.Body = 10 * time.Minute }), "limits: {body: 2MiB}"))
 			synctest.Test(t, func(t *testing.T) {
 				g, err := proxy.New(c, proxy.Options{})
 				must(t, err)

@@ -120,10 +120,9 @@ upstreams:
   old: {form: legacy, url: %q, timeout: %s}
   new: {form: v2, url: %q, timeout: %s}
 route: {default: old}
-failures: {explain: %s}
 rollout: {old: old, new: new}
 store: {url: "sqlite:%s"}
-`, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, modelTimeout, w.file()) + proxytest.Tuned(func(c *config.Config) {
+`, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, w.file()) + proxytest.Tuned(func(c *config.Config) {
 		c.Rollout.ProbeTimeout, c.Rollout.SendWithin = modelTimeout, 110*time.Millisecond
 	})
 	w.open(t)

@@ -89,7 +89,7 @@ metric billbridge_requests_limited_total{limit="LIMIT"} 1
 				finish()
 				b.expect(newCall(client, "create"), success)
 
-				b.Use(parse(t, text+"limits: {partner: {rate: 0.1}}\n"+limits(func(l *config.Limits) { l.Partner.Burst = 2 })))
+				b.Use(proxytest.Config(t, text+"limits: {partner: {rate: 0.1}}\n"+limits(func(l *config.Limits) { l.Partner.Burst = 2 })))
 				play(b, "success "+client+" read,read")
 				over("partner_rate")
 			})
@@ -115,19 +115,6 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 		}
 	}
 	target.expectCalls(t, 0)
-}
-
-// TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that
-// is slower than the first and faster than the second is called.
-func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, "read", 20)
-	back := newBackend(t, paths(map[string]http.Handler{"/bill": nil})("", g.holdCalls(newService()))) // an unknown outcome: the gateway reads the bill
-	b := newGatewayTo(t, "v2", back, "failures: {explain: 20ms}")
-	play(b, strings.Repeat("unknown v2 create\n", 20)+`
-metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | billbridge_upstream_breaker_state{upstream="up"} 0`)
-	g.open()
-	b.expect(v2("read"), noSuchBill)
 }
 
 // TestR15_RequestsInProgressAreLimited: in all, and of one source address unless it is trusted. One more gets 503 before its

@@ -12,8 +12,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// An OwnRead is a read of a bill by the gateway itself: a probe, the read after a write without a reply or after a
-// create, and the read for a missing callback. It is made from the examples of the table.
+// An OwnRead is a read of a bill by the gateway itself: a probe, the read of the queue after a write, and the
+// read for a missing callback. It is made from the examples of the table.
 type OwnRead struct {
 	Clients  []translate.Form // the forms of partners for which bills are read so
 	Upstream string
@@ -31,7 +31,7 @@ type OwnRead struct {
 func OwnReads(c *config.Config) (list []OwnRead) {
 	read, err := billing.ReadOperation(c.Table)
 	reconciles := c.Callbacks != nil && c.Callbacks.Reconcile != nil
-	if err != nil || c.Rollout == nil && c.Failures.Explain == 0 && !reconciles {
+	if err != nil || c.Rollout == nil && !reconciles {
 		return nil
 	}
 	for _, u := range c.Upstreams {
@@ -77,7 +77,7 @@ func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form
 		return
 	}
 	if reconciles {
-		callback := read.Table().Callback()
+		callback := read.Table().Callback
 		r.Without = missing(callback.FromReply(nil, call), callback.Fields(), translate.Request, upstream)
 	}
 }

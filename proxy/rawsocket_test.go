@@ -280,7 +280,7 @@ func FuzzSocket(f *testing.F) {
 	stages := map[bool]stage{}
 	for legacy, form := range map[bool]string{false: "v2", true: "legacy"} {
 		u := newWireUpstream(f, form)
-		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 1KiB}\nfailures: {explain: 0s}\n", form, u.url) +
+		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 1KiB}\n", form, u.url) +
 			limits(func(l *config.Limits) { l.Connections, l.AddressConnections = 100_000, 100_000 })
 		stages[legacy] = stage{newProcess(f, anyPort+text), u}
 	}

@@ -133,32 +133,17 @@ calls SECOND
 // bill with the same id is created at the new backend. The calls of either merchant reach its own bill.
 func TestCancelReachesTheBillOfItsMerchant(t *testing.T) { playFile(t) }
 
-// After an unknown outcome the gateway reads the bill once and puts the result into the text. It never says that the
-// bill does not exist, and does not send the write again.
-func TestUnknownOutcomesAreExplained(t *testing.T) {
+// The answer to a write without a reply has the same text for every operation, and comes without a read of the bill.
+func TestUnknownOutcomeIsAnsweredWithoutARead(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, upstream string) {
-		for _, row := range tableOf(t) {
-			parallel(t, row[0], func(t *testing.T) {
-				more := "failures: {" + row[1] + "}\n"
-				play(newBridge(t, upstream, more), `
-fault FAULT
-unknown CLIENT create | SAYS | !not exist
-calls CALLS
-`, "CLIENT", client, "FAULT", row[2], "CALLS", row[3], "SAYS", row[4])
-			})
+		b := newBridge(t, upstream, "")
+		play(b, `fault {"count":4,"drop":true}`)
+		for _, op := range []string{"create", "resend", "destroy", "cancel"} {
+			equal(t, b.expect(newCall(client, op), unknown).body, "Outcome unknown: read before sending again.", op)
 		}
+		play(b, "calls 4")
 	})
-}
-
-// A legacy backend reports "no such bill" with its own code (INTERFACE.md, Codes).
-func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
-	t.Parallel()
-	for code, says := range map[string]string{"9980": "A read just now does not show it yet.", "9999": "read before sending again. Need its link?"} {
-		read := refuseWith("legacy", code, "no")
-		back := newBackend(t, paths(map[string]http.Handler{"/send": nil})("", read))
-		newGatewayTo(t, "legacy", back, "failures: {explain: 20s}").expect(legacy("create"), unknown, says)
-	}
 }
 
 // owner returns the row of the demo bill in the ledger.

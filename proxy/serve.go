@@ -150,8 +150,7 @@ func (x *exchange) forward() (answer outcome, failed *failure) {
 	var reply httpconn.Reply
 	var body []byte
 	if x.sent, reply, body = x.send(); x.sent.failed != nil {
-		failed, x.sent.shown = x.unanswered(x.sent.failed)
-		return answer, failed
+		return answer, x.unanswered(x.sent.failed)
 	}
 	if failed = x.withheld(); failed != nil {
 		return answer, failed
@@ -380,11 +379,8 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
 			x.gateway.admission.Prove(x.asked.who, x.from)
 		}
 	}
-	table, call := x.state.config.Table, x.out.call
-	out := outcome{
-		status: reply.Status, body: answer, passedOn: true,
-		code: table.Code(call.Code(), x.to.target.upstream.Config.Form, table.Forms()[0]),
-	}
+	call := x.out.call
+	out := outcome{status: reply.Status, body: answer, passedOn: true, code: call.Code()}
 	if x.route.passThrough {
 		out.contentType = reply.ContentType
 	} else {

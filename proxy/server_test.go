@@ -48,7 +48,7 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 	p.text.Store(&text)
 	load := func() (*config.Config, error) { return proxytest.ParseConfig(*p.text.Load()) }
 	var err error
-	p.Server, err = server.Listen(t.Context(), parse(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
+	p.Server, err = server.Listen(t.Context(), proxytest.Config(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
 	must(t, err)
 	p.url = "http://" + p.Address()
@@ -92,7 +92,7 @@ func (p *process) waitForAdmin(path, word string) {
 // startFails fails unless a server with this config does not start, with such an error.
 func startFails(t *testing.T, ctx context.Context, text string, sockets map[string]net.Listener, says string) {
 	t.Helper()
-	s, err := server.Listen(ctx, parse(t, text), nil, sockets, server.Build{}, slog.New(slog.DiscardHandler))
+	s, err := server.Listen(ctx, proxytest.Config(t, text), nil, sockets, server.Build{}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v %v, want %s", s, err, says)
 	}

@@ -25,7 +25,7 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 		for _, upstream := range []string{"v2", "legacy"} {
 			parallel(t, client+"/"+upstream, func(t *testing.T) {
 				u := newWireUpstream(t, upstream)
-				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 512KiB}\n", upstream, u.url)
 				s := &wireStage{t: t, gateway: newProcess(t, anyPort+text), upstream: u}
 				s.path, s.body = "/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`
 				if client == "legacy" {

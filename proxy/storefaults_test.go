@@ -69,7 +69,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	query.Set("host", folder)
 	u.RawQuery = query.Encode()
 	admin := newSocket(t)
-	c := parse(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q}", u)))
+	c := proxytest.Config(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q}", u)))
 	started, logs := make(chan *server.Server, 1), &proxytest.Log{}
 	go func() {
 		s, err := server.Listen(context.Background(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},

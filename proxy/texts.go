@@ -35,8 +35,7 @@ type message []translate.Detail
 // tell returns a message of one part. The key must be a literal: a test finds it in the source.
 func tell(key string, values ...any) message { return message{{Format: key, Values: values}} }
 
-// in returns the message in a language, with the nouns of a table. If it would be too long, the parts after the second
-// are left out, and then values are cut.
+// in returns the message in a language, with the nouns of a table. If it would be too long, its values are cut.
 func (m message) in(language config.Language, t *translate.Table) string {
 	for longest := longestText; ; {
 		text := withParticles(m.words(longest, "ko", t))
@@ -49,8 +48,6 @@ func (m message) in(language config.Language, t *translate.Table) string {
 		switch {
 		case utf8.RuneCountInString(text) <= longestText || longest == 0:
 			return text
-		case len(m) > 2:
-			m = m[:len(m)-1]
 		default:
 			longest--
 		}
@@ -66,11 +63,11 @@ func (m message) words(longest int, which string, t *translate.Table) string {
 		if !ok {
 			text = texts[part.Format]["en"]
 		}
-		about, service := t.Nouns(which == "ko")
-		first, size := utf8.DecodeRuneInString(about)
-		values := []string{
-			"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
+		nouns := t.Nouns.En
+		if which == "ko" {
+			nouns = t.Nouns.Ko
 		}
+		values := []string{"{noun}", nouns[0], "{service}", nouns[1]}
 		for i, v := range part.Values {
 			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
 		}

@@ -101,7 +101,7 @@ func BenchmarkCallback(b *testing.B) {
 		b.SetBytes(int64(len(doc)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := table.Callback().Translate(dst, doc, "v2", "legacy"); err != nil {
+			if _, _, err := table.Callback.Translate(dst, doc, "v2", "legacy"); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -105,13 +105,15 @@ func (c *Call) Release() {
 	c.translation.calls.Put(c)
 }
 
-// Code returns the code of the reply in the upstream's form, or "" if the reply was unusable.
-func (c *Call) Code() string { return c.code }
+// Code returns the code of the reply in the first form, or "" if the reply was unusable.
+func (c *Call) Code() string {
+	p := c.translation.reply
+	return p.fromForm.paired(&p.table.forms[0], c.code)
+}
 
 // Means reports whether the code of the reply has one of the meanings in the table.
 func (c *Call) Means(meanings ...Meaning) bool {
-	p := c.translation.reply
-	return p.table.Means(p.fromForm.name, c.code, meanings...)
+	return Envelope{form: c.translation.reply.fromForm}.Means(c.code, meanings...)
 }
 
 // Operation returns the operation of the call.

@@ -13,8 +13,9 @@ import (
 // upstream's form, and the partner's server reads the partner's form. A Callback is immutable and safe for concurrent
 // use.
 type Callback struct {
+	Name, Method string // in the table, and of HTTP
+
 	operation  *Operation
-	method     string
 	answers    byForm[string]
 	plans      [][]*plan // by the forms of upstream and partner
 	otherForm  []*plan   // by the form of upstream and partner: for a callback that is in the other form
@@ -77,12 +78,6 @@ func (c *Callback) plan(from, to Form) *plan {
 	t := c.operation.table
 	return c.plans[max(0, t.formIndex(from))][max(0, t.formIndex(to))]
 }
-
-// Name returns the callback's name in the table.
-func (c *Callback) Name() string { return c.operation.Name }
-
-// Method returns the HTTP method of the callback.
-func (c *Callback) Method() string { return c.method }
 
 // A Recognition says how the table recognised a callback. The values are labels of a metric.
 type Recognition string

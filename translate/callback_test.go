@@ -12,14 +12,14 @@ import (
 
 // translateCallback translates a callback by the billing table.
 func translateCallback(doc string, from, to translate.Form) (string, translate.Notice, error) {
-	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
+	out, notice, err := shipped().Callback.Translate(nil, []byte(doc), from, to)
 	return string(out), notice, err
 }
 
 // The answers are those of the field notes (Callbacks), byte for byte. A partner acknowledges a callback with the code.
 func TestCallbackAnswers(t *testing.T) {
 	t.Parallel()
-	c := shipped().Callback()
+	c := shipped().Callback
 	for form, want := range map[translate.Form]string{"legacy": `{"code":"0000","msg":"성공하였습니다."}`, "v2": `{"code":"0000"}`} {
 		got := c.Answer(form)
 		if _, ok := c.Answered(form, got); string(got) != want || !ok {
@@ -87,7 +87,7 @@ func TestR02_CallbacksThatAreNotJSONPassUnchanged(t *testing.T) {
 func TestNoticeIsACopy(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
-	_, notice, err := shipped().Callback().Translate(nil, doc, "legacy", "v2")
+	_, notice, err := shipped().Callback.Translate(nil, doc, "legacy", "v2")
 	must(t, err)
 	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
 	equal(t, fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames),

@@ -142,7 +142,7 @@ func other(f translate.Form) translate.Form {
 
 // has reports whether a body has a field whose name only this form has.
 func hasForm(top leaves, f translate.Form) bool {
-	_, own, others := callbackFields(shipped().Callback(), f)
+	_, own, others := callbackFields(shipped().Callback, f)
 	for i, name := range own {
 		if _, there := top[name]; there && name != others[i] {
 			return true
@@ -169,7 +169,7 @@ func FuzzCallback(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, direction uint8, doc []byte) {
 		from, to := forms[direction>>1&1], forms[direction&1]
-		c, kept := shipped().Callback(), slices.Clone(doc)
+		c, kept := shipped().Callback, slices.Clone(doc)
 		out, notice, err := c.Translate(nil, doc, from, to)
 		if !slices.Equal(kept, doc) {
 			t.Fatal("the input was written to")

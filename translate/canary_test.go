@@ -34,7 +34,7 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		for c, forms := range translations(table) {
 			checkCanaries(t, c, c.Operation().Fields(), forms[0], forms[1], reasons)
 		}
-		callback := table.Callback()
+		callback := table.Callback
 		for _, from := range table.Forms() {
 			for _, f := range callback.Fields() {
 				for _, canary := range canaries {

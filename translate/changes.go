@@ -19,9 +19,6 @@ type RowChange struct {
 	Like    string   // of a row that was added: `; did you mean X?` if the message has a row with a similar name
 }
 
-// Changes returns what the overlays change in the rows of the table, in their order. The caller must not modify it.
-func (t *Table) Changes() []RowChange { return t.changes }
-
 // safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
 var safetyKeys = strings.Fields("as values shift role means lost check required same secret moves")
 

@@ -28,8 +28,8 @@ roles: {book: {same: count}}
 		{File: "2.yaml", Line: 1, Message: "book.find request", After: "shelf: {phone: sg}", Like: "; did you mean shef?"},
 		{File: "2.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
 	}
-	equal(t, table.Changes(), want)
-	if changes := shipped().Changes(); len(changes) > 0 {
+	equal(t, table.Changes, want)
+	if changes := shipped().Changes; len(changes) > 0 {
 		t.Errorf("without an overlay: %v", changes)
 	}
 }

@@ -20,7 +20,7 @@
 // became of each field, and by which row of the table. They are for people who look at one message.
 //
 // A table can describe fields with other names, places, types and values, lists (10,000 items in a message), and
-// other envelopes. The keys of a table are in README.md, and tables for two other interfaces are in examples.
+// other envelopes. The keys of a table are in README.md, and tables for three other interfaces are in examples.
 //
 // A form that is not one of the table's is an error. Functions without an error return nil, "" or false for it.
 //

@@ -98,8 +98,8 @@ func TestTableIsTheInterface(t *testing.T) {
 	}
 	want, codes := document(t)
 	// The document shows no callback: it is seen with the fields of a read.
-	callback := shipped().Callback()
-	delete(want, callback.Name())
+	callback := shipped().Callback
+	delete(want, callback.Name)
 	fields := map[string][]string{}
 	for _, f := range callback.Fields() {
 		column := "reply " + string(f.From)
@@ -141,7 +141,7 @@ func TestFields(t *testing.T) {
 	for _, o := range shipped().Operations() {
 		write(o.Name, o.Fields())
 	}
-	write(shipped().Callback().Name(), shipped().Callback().Fields())
+	write(shipped().Callback.Name, shipped().Callback.Fields())
 	b.WriteString("\nmeanings of codes\n") // they decide whether a bill may be created elsewhere, and whether a create counts as refused
 	for _, code := range shipped().Meanings() {
 		fmt.Fprintf(&b, "  %-18s %-6s %s\n", code.Code, code.Form, code.Means)

@@ -11,24 +11,38 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// An envelope is what a form can have beside the names of code, text and result. An exported field is a key of the
-// form.
-type envelope struct {
-	Codes     *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
-	Numeric   bool       `key:"-"` // codes are whole numbers in JSON, as that of a success
-	Flag      *yaml.Node // the field that says whether the call succeeded
-	Unused    string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
-	OtherCode string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
-	Status    *yaml.Node // by HTTP status: the code of a reply without one
+// A form says how one form writes its envelope. An exported field is a key of the table.
+type form struct {
+	table  *Table
+	name   Form
+	index  int
+	like   int  // the form that it is like, or itself
+	digits kind // how the form writes a field with as: digits: number or text
+
+	Code, Text string     `is:"a path" must:"be"` // the names of code and text in the envelope
+	Result     string     `is:"a path"`           // the object that holds the result; "" for the top level
+	Numbers    string     `is:"json|text" must:"be"`
+	Prefix     string     // of the paths of the form's calls; "" for none
+	Codes      *yaml.Node // by code that differs from those of the first form: what it stands for there, or what it means
+	Flag       *yaml.Node // the field that says whether the call succeeded
+	Unused     string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
+	OtherCode  string     `key:"other_code"` // for a code without a pair that this form does not have; "" to write it unchanged
+	Status     *yaml.Node // by HTTP status: the code of a reply without one
 
 	flag       string      // the name; "" for none
 	flagIs     [2]constant // of a failure and of a success
+	code       constant    // of a success
+	numeric    bool        // codes are whole numbers in JSON, as that of a success
 	success    constant    // of the flag, or of the code
 	object     string      // around the code of a failure; "" for none
 	textInside bool        // the text is in this object, too
 	statuses   []statusCode
-	has        map[string]bool // its codes
-	failed     *plan           // writes a failure
+	failed     *plan // writes a failure
+
+	first map[string]string   // by code: the code of the first form that it stands for
+	own   map[string][]string // by code of the first form: the codes that stand for it
+	known map[string]Meaning  // by code: what it means here, beside or in place of what the catalogue says
+	has   map[string]bool     // all codes
 }
 
 // A statusCode is a line of `status`.
@@ -91,12 +105,10 @@ func (s *source) readFlag(f *form) {
 }
 
 // checkEnvelopeCodes finds all codes of a form, and checks those of its other keys.
-func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
-	t, f, node := s.table, &s.table.forms[form], child(forms, s.forms[form])
-	success := t.success.code[form]
-	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(t.codes[form].at[ofForeign])),
-		slices.Sorted(maps.Keys(t.known[form])))
-	if t.base(form) == 0 {
+func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
+	t, success := s.table, f.code.text
+	codes := slices.Concat([]string{success}, slices.Sorted(maps.Keys(f.first)), slices.Sorted(maps.Keys(f.known)))
+	if f.like == 0 {
 		codes = append(codes, t.catalogue...)
 	}
 	f.has = map[string]bool{}
@@ -112,18 +124,18 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	switch {
 	case f.OtherCode == success:
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
-	case f.Numeric && f.OtherCode == "":
+	case f.numeric && f.OtherCode == "":
 		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
-	case f.Numeric:
+	case f.numeric:
 		for _, code := range append(codes, f.OtherCode) {
 			if !isWhole(code) {
 				s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
 			}
 		}
 	}
-	if f.textInside && f.flag != "" && t.success.text == "" {
+	if f.textInside && f.flag != "" && t.successText.text == "" {
 		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
-			f.name, s.forms[otherOf(form)])
+			f.name, s.forms[otherOf(f.index)])
 	}
 }
 
@@ -151,7 +163,7 @@ func isWhole(text string) bool {
 
 // codeJSON returns a code as the form writes it.
 func (f *form) codeJSON(code string) string {
-	if f.Numeric {
+	if f.numeric {
 		return code
 	}
 	return string(appendString(nil, code))
@@ -159,7 +171,7 @@ func (f *form) codeJSON(code string) string {
 
 // isCode reports whether a value has the type of a code, and is not empty.
 func (f *form) isCode(v value) bool {
-	if f.Numeric {
+	if f.numeric {
 		return v.kind == number && isWhole(v.raw)
 	}
 	return v.kind == text && v.raw != `""`
@@ -167,8 +179,8 @@ func (f *form) isCode(v value) bool {
 
 // says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
 // at all. Otherwise wrong says why the code cannot be read.
-func (t *Table) says(form, status int, envelope []value) (found string, missing bool, wrong string) {
-	f, success, flag, code := &t.forms[form], t.success.code[form], envelope[flagSlot], envelope[codeSlot]
+func (f *form) says(status int, envelope []value) (found string, missing bool, wrong string) {
+	success, flag, code := f.code.text, envelope[flagSlot], envelope[codeSlot]
 	flagged, succeeded := f.flag != "", f.flag != "" && flag.is(f.flagIs[1])
 	switch i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed }); {
 	case flagged && !succeeded && !flag.is(f.flagIs[0]) && (flag.kind != absent || code.kind != absent):
@@ -179,7 +191,7 @@ func (t *Table) says(form, status int, envelope []value) (found string, missing 
 		return "", false, f.Code + " is empty"
 	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
 		want := map[bool]string{true: "a whole number", false: "text"}
-		return "", false, f.Code + " has the wrong type: want " + want[f.Numeric] + ", got " + code.typeName()
+		return "", false, f.Code + " has the wrong type: want " + want[f.numeric] + ", got " + code.typeName()
 	case succeeded:
 		found = success
 	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
@@ -196,43 +208,58 @@ func (t *Table) says(form, status int, envelope []value) (found string, missing 
 // is reports whether a value is a constant.
 func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.text }
 
-// paired returns the code of a form that a code of another form has as its pair, or the code itself.
-func (t *Table) paired(from, to int, code string) string {
-	if first, ok := t.codes[from].find(ofForeign, ofFirst, code); ok {
-		code = first.text
-	}
-	if own, ok := t.codes[to].find(ofFirst, ofForeign, code); ok {
-		code = own.text
+// paired returns the code of another form that a code has as its pair, or the code itself.
+func (f *form) paired(to *form, code string) string {
+	code = cmp.Or(f.first[code], code)
+	if own := to.own[code]; own != nil {
+		return own[0]
 	}
 	return code
 }
 
-// codeIn returns a code of another form as the form writes it, and whether it has other_code instead.
-func (t *Table) codeIn(from, to int, code string) (in string, replaced bool) {
-	f := &t.forms[to]
-	if in = t.paired(from, to, code); f.OtherCode != "" && !f.has[in] {
-		return f.OtherCode, true
+// codeIn returns a code as another form writes it, and whether it has other_code instead.
+func (f *form) codeIn(to *form, code string) (in string, replaced bool) {
+	if in = f.paired(to, code); to.OtherCode != "" && !to.has[in] {
+		return to.OtherCode, true
 	}
 	return in, false
 }
 
-// OtherCode returns the code that stands in a form for those that it does not have, or "".
-func (t *Table) OtherCode(f Form) string { return ofForm(t, f, t.forms).OtherCode }
+// An Envelope is what a form has around its results. That of an unknown form has no names, and writes failures as the
+// first form does.
+type Envelope struct {
+	Text      string // the path of the text
+	OtherCode string // stands for codes that the form does not have; "" if there is none
 
-// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself, or
+	form *form
+}
+
+// Envelope returns the envelope of a form.
+func (t *Table) Envelope(f Form) Envelope {
+	form := t.formIndex(f)
+	if form < 0 {
+		return Envelope{form: &t.forms[0]}
+	}
+	of := &t.forms[form]
+	return Envelope{of.Text, of.OtherCode, of}
+}
+
+// ShowsSuccess returns by what a message is a success: the name and the value of its flag or code.
+func (e Envelope) ShowsSuccess() string { return e.form.shows() + " " + e.form.success.text }
+
+// CodesOf returns the codes by which the form says a code of the catalogue: those of its pairs, or the code itself, or
 // other_code, if this replaces it.
-func (t *Table) CodesOf(code string, f Form) (codes []string, replaced bool) {
-	form := max(0, t.formIndex(f))
-	for _, p := range t.codes[form].list {
-		if p.Values[ofFirst].text == code {
-			codes = append(codes, p.Values[ofForeign].text)
-		}
+func (e Envelope) CodesOf(code string) (codes []string, replaced bool) {
+	if own := e.form.own[code]; own != nil {
+		return own, false
 	}
-	if codes != nil {
-		return codes, false
-	}
-	code, replaced = t.codeIn(0, form, code)
+	code, replaced = e.codeOf(code)
 	return []string{code}, replaced
+}
+
+// codeOf returns a code of the catalogue as the form writes it.
+func (e Envelope) codeOf(code string) (in string, replaced bool) {
+	return e.form.table.forms[0].codeIn(e.form, code)
 }
 
 // The slots of an envelope are those of its flag, its code and its text.
@@ -269,15 +296,13 @@ func (f *form) around(result *node, slot int, read, failed bool) *node {
 	return root
 }
 
-// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
-// and is translated by the table's pairs.
-func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
-	form := max(0, t.formIndex(f))
-	to := &t.forms[form]
-	code, _ = t.codeIn(0, form, code)
-	dst, _ = new(Call).emitAll(to.failed, dst, []value{
-		{raw: to.flagIs[0].json, kind: text}, // what is text stays as it is
-		{raw: to.codeJSON(code), kind: text},
+// AppendFailure appends a failure of the gateway: code, text and no result. code is one of the catalogue and is translated
+// by the table's pairs.
+func (e Envelope) AppendFailure(dst []byte, code, message string) []byte {
+	code, _ = e.codeOf(code)
+	dst, _ = new(Call).emitAll(e.form.failed, dst, []value{
+		{raw: e.form.flagIs[0].json, kind: text}, // what is text stays as it is
+		{raw: e.form.codeJSON(code), kind: text},
 		{raw: string(appendString(nil, message)), kind: text},
 	})
 	return dst
@@ -288,19 +313,17 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, message string) []byte {
 func (t *Table) FailureInBoth(code, text string) []byte {
 	both := map[string]json.RawMessage{}
 	for _, f := range t.Forms() {
-		_ = json.Unmarshal(t.AppendFailure(nil, f, code, text), &both)
+		_ = json.Unmarshal(t.Envelope(f).AppendFailure(nil, code, text), &both)
 	}
 	out, _ := json.Marshal(both)
 	return out
 }
 
-// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if
-// both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
-// catalogue.
-func (t *Table) FailureStatus(f Form, code string, status int) int {
-	form := max(0, t.formIndex(f))
-	code, _ = t.codeIn(0, form, code)
-	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
+// FailureStatus returns the HTTP status of a failure of the gateway: that which the form has for the code, if both it and
+// the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the catalogue.
+func (e Envelope) FailureStatus(code string, status int) int {
+	code, _ = e.codeOf(code)
+	if is := e.form.statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status
@@ -322,7 +345,7 @@ func (f *form) statusOf(code string, status int) int {
 // than 2xx.
 func (c *Call) Status() int {
 	p, status := c.translation.reply, c.translation.operation.status
-	t, to := p.table, p.toForm
+	to := p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
 	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors, c.success && c.status/100 != 2:
@@ -334,9 +357,9 @@ func (c *Call) Status() int {
 	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0:
 		return c.status
 	}
-	code, replaced := t.success.code[p.to], false
+	code, replaced := to.code.text, false
 	if !c.success {
-		code, replaced = t.codeIn(p.from, p.to, c.code)
+		code, replaced = p.fromForm.codeIn(to, c.code)
 	}
 	switch is := to.statusOf(code, c.status); {
 	case replaced && is < serverErrors: // other_code says nothing about the outcome
@@ -348,12 +371,4 @@ func (c *Call) Status() int {
 }
 
 // SuccessCode returns the code of a success in a form.
-func (t *Table) SuccessCode(f Form) string {
-	return ofForm(t, f, t.success.code)
-}
-
-// ShowsSuccess returns by what a message in a form is a success: the name and the value of its flag or code.
-func (t *Table) ShowsSuccess(f Form) string {
-	form := ofForm(t, f, t.forms)
-	return form.shows() + " " + form.success.text
-}
+func (t *Table) SuccessCode(f Form) string { return ofForm(t, f, t.forms).code.text }

@@ -10,7 +10,7 @@ import (
 // Of several codes for one, the first is the one that is written.
 func TestCodesOf(t *testing.T) {
 	t.Parallel()
-	own, _ := tableOf(t, "envelopes", `forms: {deep: {codes: {TAKEN: "409"}}}`).CodesOf("409", "deep")
+	own, _ := tableOf(t, "envelopes", `forms: {deep: {codes: {TAKEN: "409"}}}`).Envelope("deep").CodesOf("409")
 	equal(t, strings.Join(own, " "), "DUPLICATE TAKEN")
 }
 
@@ -22,15 +22,15 @@ func TestEnvelopesOfOwnAnswers(t *testing.T) {
 		{"flat", "404", `{"rc":404,"rt":"x"}`},
 		{"deep", "404", `{"status":"ERROR","error":{"code":"NOT_FOUND","message":"x"},"result":null}`},
 	} {
-		equal(t, string(table.AppendFailure(nil, translate.Form(row.form), row.code, "x")), row.want)
+		equal(t, string(table.Envelope(translate.Form(row.form)).AppendFailure(nil, row.code, "x")), row.want)
 	}
-	equal(t, table.FailureStatus("flat", "404", 503), 503)
+	equal(t, table.Envelope("flat").FailureStatus("404", 503), 503)
 	http := compiled(t, strings.Replace(tableText(t, "envelopes-status"), "410: NOT_FOUND, 409: DUPLICATE", "500: VALIDATION", 1))
-	equal(t, http.FailureStatus("deep", "404", 400), 404)
-	equal(t, http.FailureStatus("deep", "404", 503), 503) // many failures of the gateway have one code
-	equal(t, http.FailureStatus("deep", "409", 400), 400)
-	equal(t, http.FailureStatus("deep", "400", 503), 503) // it says that nothing was sent
-	c := table.Callback()
+	equal(t, http.Envelope("deep").FailureStatus("404", 400), 404)
+	equal(t, http.Envelope("deep").FailureStatus("404", 503), 503) // many failures of the gateway have one code
+	equal(t, http.Envelope("deep").FailureStatus("409", 400), 400)
+	equal(t, http.Envelope("deep").FailureStatus("400", 503), 503) // it says that nothing was sent
+	c := table.Callback
 	for _, row := range []struct {
 		form translate.Form
 		body string

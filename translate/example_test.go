@@ -85,7 +85,7 @@ callbacks:
 		fmt.Println(err)
 		return
 	}
-	callback := table.Callback()
+	callback := table.Callback
 
 	toSender, notice, err := callback.Translate(nil, []byte(`{"parcel": {"sender": "depot-7", "number": 20261121000017, "grams": 750.5}}`), "boxed", "plain")
 	fmt.Println(string(toSender), err)

@@ -26,7 +26,7 @@ func FuzzExplain(f *testing.F) {
 				explainRequest(t, o.Translation(from, to), from, to, doc)
 				explainReply(t, o.Translation(to, from), from, to, request, int(status), doc)
 			}
-			explainCallback(t, table.Callback(), from, to, doc)
+			explainCallback(t, table.Callback, from, to, doc)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestUnfinishedDocumentsAreExplained(t *testing.T) {
 			for _, to := range forms {
 				explainRequest(t, shipped().Operation("bill.create").Translation(from, to), from, to, doc[:end])
 				explainReply(t, shipped().Operation("bill.create").Translation(to, from), from, to, nil, 200, doc[:end])
-				explainCallback(t, shipped().Callback(), from, to, doc[:end])
+				explainCallback(t, shipped().Callback, from, to, doc[:end])
 			}
 		}
 	}

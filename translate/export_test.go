@@ -11,3 +11,6 @@ var Keys = func() (keys []string) {
 	}
 	return keys
 }()
+
+// SentCode returns the code of the reply as the upstream wrote it.
+func SentCode(c *Call) string { return c.code }

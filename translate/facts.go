@@ -64,7 +64,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.omitted)
 		f.Public = (r.digits || r.Role.Public) && !f.Secret
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
-		other, _ := r.Values.find(p.from, otherOf(p.table.base(p.from)), v.text())
+		other, _ := r.Values.find(p.from, otherOf(p.fromForm.like), v.text())
 		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && (other.text == "" || other.kind == null)
 		f.MaybeNoValue = !f.NoValue && v.text() == "0" && r.digits && !r.Role.Exact
 		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)

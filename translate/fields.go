@@ -19,24 +19,17 @@ const (
 
 // A Field is one row in one direction of one message.
 type Field struct {
-	Message  string // "request" or "reply"
-	From, To Form
-	Source   string // path in From, "" for none
-	Target   string // path in To, "" for none
-	Class    Class
-	Detail   Details // how the value is translated, or why it is lossy
-	About    string  // what the field holds
-	Exact    bool    // in a comparison of two backends one difference is too many
-	Refused  string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
-	Carried  string  // the only value that To can carry, as JSON; "" for none
-
-	// what 0 and "" become while another value of the reply means that there is none, as JSON; "" if the row has no
-	// such rule
-	NoValue string
-
-	Otherwise string // "drop" or "pass": what becomes of a word without a pair; "" if the row does not say
-
-	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
+	Message   string // "request" or "reply"
+	From, To  Form
+	Source    string // path in From, "" for none
+	Target    string // path in To, "" for none
+	Class     Class
+	Detail    Details // how the value is translated, or why it is lossy
+	About     string  // what the field holds
+	Exact     bool    // in a comparison of two backends one difference is too many
+	Refused   string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
+	Carried   string  // the only value that To can carry, as JSON; "" for none
+	Otherwise string  // "drop" or "pass": what becomes of a word without a pair; "" if the row does not say
 }
 
 // A Detail is one thing that a translation does with a value, or why it is refused, as a format of package fmt and its
@@ -107,13 +100,6 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 		}
 		if f.Otherwise == "drop" && r.digitsTo == text {
 			f.Otherwise = "pass"
-		}
-		if r.state >= 0 {
-			f.NoValue = r.none
-		}
-		for _, p := range r.Values.list {
-			other, _ := r.Values.find(from, to, p.Values[from].text)
-			f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
 		}
 		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
 			f.Refused, f.Carried = r.lossCode, r.always.json

@@ -181,7 +181,7 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the table writes what it cannot read: %v\n%s", err, text)
 		}
-		callback, same := table.Callback(), again.Callback()
+		callback, same := table.Callback, again.Callback
 		if (callback == nil) != (same == nil) || callback != nil && !reflect.DeepEqual(callback.Fields(), same.Fields()) {
 			t.Fatal("the callback has other fields when read again")
 		}
@@ -216,7 +216,7 @@ func exercise(t *testing.T, c *translate.Translation) {
 // exerciseCallback checks that a callback of any table is translated to JSON in each direction, and that its answer acknowledges it.
 func exerciseCallback(t *testing.T, table *translate.Table) {
 	t.Helper()
-	c := table.Callback()
+	c := table.Callback
 	for _, from := range table.Forms() {
 		if _, ok := c.Answered(from, c.Answer(from)); !ok {
 			t.Fatalf("the answer %q is no success", c.Answer(from))

@@ -155,7 +155,7 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	got := &pair{Name: p.Name, Operation: p.Operation, Overlay: p.Overlay, From: p.From, To: p.To, Asked: p.Asked, Status: p.Status, In: p.In}
 	const before = "x{"
 	name := cmp.Or(p.Operation, g.Operation)
-	if c := table.Callback(); c != nil && c.Name() == name {
+	if c := table.Callback; c != nil && c.Name == name {
 		out, notice, err := c.Translate([]byte(before), []byte(p.In), p.From, p.To)
 		got.report(&notice.Report, bytes.TrimPrefix(out, []byte(before)), err)
 		if len(notice.Values) > 0 {
@@ -181,12 +181,15 @@ func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
 	if isReply {
 		status := cmp.Or(p.Status, 200)
 		out, err = call.Reply([]byte(before), status, []byte(p.In))
-		if got.Code = call.Code(); err == nil {
+		if got.Code = translate.SentCode(call); call.Code() != table.Code(got.Code, p.From, table.Forms()[0]) {
+			got.Code += ", which is not " + call.Code() + " in the first form"
+		}
+		if err == nil {
 			got.Result = map[bool]string{true: "success", false: "failure"}[call.Succeeded()]
 			read = func(role string) string {
 				return strings.TrimSpace(call.ReplyValue(role) + " " + call.ReplyMeaning(role))
 			}
-			if c := table.Callback(); c != nil && call.ReplyValue("state") != "" {
+			if c := table.Callback; c != nil && call.ReplyValue("state") != "" {
 				got.Callback = string(c.FromReply(nil, call))
 			}
 			for _, f := range call.Facts(false) {
@@ -351,7 +354,7 @@ func (g *golden) tables(t testing.TB, overlay string) (both []*translate.Table) 
 		for _, o := range table.Operations() {
 			all = append(all, o.Fields())
 		}
-		return append(all, table.Callback().Fields())
+		return append(all, table.Callback.Fields())
 	}
 	equal(t, fields(again), fields(table), "written and read again: -table +again")
 	return []*translate.Table{table, again}
@@ -402,8 +405,8 @@ func explainGolden(t *testing.T, table *translate.Table, g *golden, p *pair, isR
 	t.Helper()
 	name, in := cmp.Or(p.Operation, g.Operation), []byte(p.In)
 	asked, status := []byte(cmp.Or(p.Asked, g.Asked[p.To])), cmp.Or(p.Status, 200)
-	o, c := table.Operation(name), table.Callback()
-	isCallback := c != nil && c.Name() == name
+	o, c := table.Operation(name), table.Callback
+	isCallback := c != nil && c.Name == name
 	switch ours := g.Table == ""; {
 	case ours && isCallback:
 		explainCallback(t, c, p.From, p.To, in)

@@ -17,7 +17,7 @@ func orderTable(t testing.TB, overlays ...string) *translate.Table {
 // A message has at most 10000 items in all lists.
 func TestItemsAreLimited(t *testing.T) {
 	t.Parallel()
-	o, c := orderTable(t).Operation("order.add"), orderTable(t).Callback()
+	o, c := orderTable(t).Operation("order.add"), orderTable(t).Callback
 	items := func(item string) string { return strings.Repeat(item+",", 10_000) + item + "]" }
 	for in, want := range map[string]string{
 		`{"tags":[` + items(`"x"`) + `}`:                               `BAD tags[10000]: the lists of the message have more than 10000 items`,

@@ -124,7 +124,7 @@ func FuzzLists(f *testing.F) {
 		if err == nil && strict(reply) != nil {
 			t.Fatalf("%q became %q", doc, reply)
 		}
-		called, _, err := table.Callback().Translate(nil, doc, from, to)
+		called, _, err := table.Callback.Translate(nil, doc, from, to)
 		if err == nil && json.Valid(doc) && strict(called) != nil {
 			t.Fatalf("%q became %q", doc, called)
 		}

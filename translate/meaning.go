@@ -29,12 +29,12 @@ func (t *Table) Meanings() []CodeMeaning { return t.meanings }
 // neither in the catalogue nor paired, nor is it listed with form: and without a meaning, which says that nothing
 // corresponds to it.
 func (t *Table) Unpaired(f Form, code string) bool {
-	i := t.formIndex(f)
-	if i < 0 || code == "" || t.InCatalogue(t.paired(i, 0, code)) {
+	form := t.formIndex(f)
+	if form < 0 || code == "" || t.InCatalogue(t.forms[form].paired(&t.forms[0], code)) {
 		return false
 	}
-	m, listed := t.known[i][code]
-	return !listed || m.Means != ""
+	means, listed := t.forms[form].known[code]
+	return !listed || means != ""
 }
 
 // WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words,
@@ -53,15 +53,6 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 		}
 	}
 	return paths
-}
-
-// RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means
-// exists, so that no client takes the create for one without an effect.
-func (t *Table) RefusalCode(creates bool) string {
-	if code := t.CodeThatMeans(Exists); creates && code != "" {
-		return code
-	}
-	return t.invalid
 }
 
 // CodeThatMeans returns the first code of the catalogue with a meaning, or "".
@@ -88,13 +79,9 @@ const (
 // OwnCode returns the code of the catalogue for a failure of the gateway.
 func (t *Table) OwnCode(f OwnFailure) string { return t.own[f] }
 
-// Means reports whether a code, as an upstream wrote it in a form, has one of the meanings: as a code of this form,
+// Means reports whether a code, as an upstream wrote it in the form, has one of the meanings: as a code of this form,
 // or as a code of the catalogue after translation by the table's pairs.
-func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
-	form := t.formIndex(f)
-	if form < 0 || code == "" {
-		return false
-	}
-	inCatalogue := t.inCatalogue[t.paired(form, 0, code)]
-	return slices.Contains(meanings, t.known[form][code].Means) || slices.Contains(meanings, inCatalogue.Means)
+func (e Envelope) Means(code string, meanings ...Meaning) bool {
+	inCatalogue := e.form.table.inCatalogue[e.form.paired(&e.form.table.forms[0], code)].Means
+	return code != "" && (slices.Contains(meanings, e.form.known[code]) || slices.Contains(meanings, inCatalogue))
 }

@@ -14,8 +14,8 @@ func TestMeans(t *testing.T) {
 		Means, Not          translate.Meaning
 	}
 	for _, row := range cases[row](t, "means") {
-		table := overlaid(t, row.Overlay)
-		if row.Means != "" && !table.Means(row.Form, row.Code, translate.Malformed, row.Means) || table.Means(row.Form, row.Code, row.Not) {
+		e := overlaid(t, row.Overlay).Envelope(row.Form)
+		if row.Means != "" && !e.Means(row.Code, translate.Malformed, row.Means) || e.Means(row.Code, row.Not) {
 			t.Errorf("%s: %s of %s does not mean %s, or means %s", row.Name, row.Code, row.Form, row.Means, row.Not)
 		}
 	}

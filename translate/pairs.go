@@ -68,7 +68,7 @@ func (s *source) readValues(r *row) {
 	}
 	for _, p := range all {
 		inNumbers, inText, right := p.Values[0], p.Values[1], true
-		isUnlike := func(f form) bool { return p.Values[f.index] != p.Values[s.table.base(f.index)] }
+		isUnlike := func(f form) bool { return p.Values[f.index] != p.Values[f.like] }
 		alike := !slices.ContainsFunc(forms, isUnlike)
 		if r.digitsIn(&forms[0]) == text {
 			inNumbers, inText = inText, inNumbers

@@ -43,13 +43,13 @@ func (s *source) readTable() {
 	switch {
 	case len(s.problems) > 0:
 		return
-	case len(t.forms) < 2 || t.forms[1].like >= 0:
+	case len(t.forms) < 2 || t.forms[1].like == 0:
 		s.errorf(s.root, "forms: a table needs two forms that are like no other")
 		return
 	}
 	s.forms = names(keys.Forms) // an overlay may have removed one
-	t.nouns = map[bool][]string{true: keys.Nouns.Ko, false: keys.Nouns.En}
-	for language, words := range map[string][]string{"ko": keys.Nouns.Ko, "en": keys.Nouns.En} {
+	t.Nouns = keys.Nouns
+	for language, words := range map[string][]string{"ko": t.Nouns.Ko, "en": t.Nouns.En} {
 		if len(words) != 2 {
 			s.errorf(child(child(s.root, "nouns"), language),
 				"nouns: write what calls are about, and who answers them, as in en: [bill, billing service]")
@@ -59,7 +59,7 @@ func (s *source) readTable() {
 	s.readOwn(keys.Failures, keys.Codes)
 	for f := range t.forms {
 		if len(s.problems) == 0 {
-			s.checkEnvelopeCodes(f, keys.Forms)
+			s.checkEnvelopeCodes(&t.forms[f], child(keys.Forms, s.forms[f]))
 		}
 	}
 	for name, value := range s.members(keys.Operations, "operations") {
@@ -130,7 +130,6 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 
 // readSuccess reads the codes of a success. A form that has it as a number has numbers for all its codes.
 func (s *source) readSuccess(n *yaml.Node) {
-	t := s.table
 	var keys struct {
 		Codes byForm[constant] `by:"form"`
 		Text  constant
@@ -139,11 +138,12 @@ func (s *source) readSuccess(n *yaml.Node) {
 		n = mappingAt(n, scalar(s.forms[0], n), n, scalar(s.forms[1], n), n)
 	}
 	s.decode(n, "success", &keys)
-	t.success = success{t.everywhere(""), t.everywhere(""), keys.Text.text, keys.Text.json}
+	s.table.successText = keys.Text
 	for f, c := range keys.Codes {
-		form := &t.forms[f]
+		form := &s.table.forms[f]
 		if c.kind == absent && form.object != "" && form.flag != "" {
-			c = constant{text: cmp.Or(cmp.Or(keys.Codes...).text, "success")} // no reply has it
+			c.text = cmp.Or(cmp.Or(keys.Codes...).text, "success") // no reply has it
+			c.json = string(appendString(nil, c.text))
 		}
 		if c.text == "" || c.kind == boolean {
 			missing := "the code for %s, text or a number, is missing"
@@ -152,11 +152,10 @@ func (s *source) readSuccess(n *yaml.Node) {
 			}
 			s.errorf(n, "codes.success: "+missing, form.name)
 		}
-		form.Numeric, form.success = c.kind == number, cmp.Or(form.flagIs[1], c)
-		t.success.code[f], t.success.codeJSON[f] = c.text, form.codeJSON(c.text)
+		form.numeric, form.code, form.success = c.kind == number, c, cmp.Or(form.flagIs[1], c)
 	}
-	if code := t.success.code[0]; code != "" {
-		t.addToCatalogue(code, "")
+	if code := s.table.forms[0].code.text; code != "" {
+		s.addToCatalogue(code, "")
 	}
 }
 
@@ -186,7 +185,7 @@ func (s *source) checkReferences(operations *yaml.Node) {
 	for i, o := range t.operations {
 		name := operations.Content[2*i]
 		for role, value := range o.sets {
-			if means, has := t.meaning(0, role, value); has && means == "" {
+			if r := t.role(role); r.rows != nil && r.meaning(value, 0) == "" {
 				s.errorf(child(operations.Content[2*i+1], "sets"),
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
@@ -206,12 +205,8 @@ func (s *source) checkAllMeanings() {
 	if len(s.problems) > 0 {
 		return
 	}
-	rows := map[*role][]*row{} // with means
 	for _, o := range s.table.operations {
 		for _, r := range o.rows[Reply] {
-			if r.Means != nil {
-				rows[r.Role] = append(rows[r.Role], r)
-			}
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], hasMeaning(meaning)) {
 					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s", o.Name, meaning)
@@ -219,10 +214,10 @@ func (s *source) checkAllMeanings() {
 			}
 		}
 	}
-	for role, rows := range rows {
+	for _, role := range s.table.roles {
 		for _, meaning := range role.means {
-			if !slices.ContainsFunc(rows, hasMeaning(meaning)) {
-				s.errorf(child(rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
+			if role.rows != nil && !slices.ContainsFunc(role.rows, hasMeaning(meaning)) {
+				s.errorf(child(role.rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning, role.name)
 			}
 		}
 	}
@@ -245,9 +240,12 @@ func hasMeaning(meanings ...string) func(r *row) bool {
 func (s *source) readForms(n *yaml.Node) {
 	prefixes := map[string]bool{"": true}
 	for name, value := range s.members(n, "forms") {
-		f := form{name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: -1, digits: text}
+		f := form{
+			table: s.table, name: Form(s.str(name, "the name of a form")), index: len(s.table.forms), like: len(s.table.forms), digits: text,
+			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
+		}
 		if like := child(value, "like"); like != nil {
-			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like >= 0 {
+			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like != f.like {
 				s.errorf(like, "like: %s is none of the two forms before it", show(like))
 				continue
 			}
@@ -255,7 +253,7 @@ func (s *source) readForms(n *yaml.Node) {
 				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
 			}
 			value = without(mapLevel.merge(without(child(n, like.Value), "prefix"), value), "like")
-		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like >= 0 {
+		} else if len(s.table.forms) == 2 || f.index > 0 && s.table.forms[f.index-1].like < f.index-1 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
 				name.Value)
 			continue

@@ -12,7 +12,7 @@ import (
 func (s *source) readCallbacks(n, operations *yaml.Node) {
 	for name, value := range s.members(n, "callbacks") {
 		switch {
-		case s.table.callback != nil:
+		case s.table.Callback != nil:
 			s.errorf(name, "callbacks: a table can have only one, but %q is another one", name.Value)
 		case child(operations, name.Value) != nil:
 			s.errorf(name, "callbacks: %s is the name of an operation", name.Value)
@@ -31,11 +31,11 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		Answer  byForm[string]
 		Request *yaml.Node `must:"be"`
 	}
-	c := &Callback{operation: o}
-	if s.table.callback = c; !s.decode(n, "a callback", &keys) {
+	c := &Callback{Name: o.Name, operation: o}
+	if s.table.Callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
+	c.Method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
 	for f, json := range keys.Answer {
 		s.checkAnswer(f, json, cmp.Or(child(n, "answer"), name))
 	}

@@ -36,7 +36,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	}
 	for f, path := range o.paths {
 		at, bare := child(n, s.forms[f]), s.table.formIndex(Form(k.Bare))
-		o.bare = append(o.bare, f == bare || s.table.base(f) == bare)
+		o.bare = append(o.bare, f == bare || s.table.forms[f].like == bare)
 		if at != nil && (path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ")) {
 			s.errorf(at, "a path must start with a slash and have no pattern and no query, but is %q", path)
 		}

@@ -26,6 +26,9 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 		s.checkEcho(o, r)
 		asks := m == Reply && slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
 		r.must, r.repeats = asks && r.Role.Same == "must", asks && r.Role.Same == "count"
+		if m == Reply && r.Means != nil {
+			r.Role.rows = append(r.Role.rows, r)
+		}
 	}
 }
 
@@ -195,7 +198,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 		case r.Path[0]+r.Path[1] == "":
 			s.errorf(r.node, "a row needs a path in at least one form")
 			return
-		case path != "" && o.paths[f] == "" && o.paths[s.table.base(f)] == "":
+		case path != "" && o.paths[f] == "" && o.paths[forms[f].like] == "":
 			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
 		case path == "" && o.paths[f] != "" && r.Fill.kind == absent && r.Lost == "":
 			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[f].name)

@@ -48,9 +48,9 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	if no.Reason != "" {
 		return no
 	}
-	is, o, codes, envelope := c.look(p, c.reply), c.translation.operation, p.table.success.code, p.envelope(c.reply)
-	code := envelope[codeSlot]
-	found, missing, wrong := p.table.says(p.from, status, envelope)
+	is, o, envelope, first := c.look(p, c.reply), c.translation.operation, p.envelope(c.reply), p.table.forms[0].code.text
+	code, success := envelope[codeSlot], p.fromForm.code.text
+	found, missing, wrong := p.fromForm.says(status, envelope)
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
 		if p.bare {
@@ -58,16 +58,16 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		}
 		alone := envelope[flagSlot].kind == absent && code.kind == absent
 		if is.proven && alone && (status == o.status[p.from] || o.status[p.from] == 0 && status/100 == statusOK/100) {
-			found, wrong = codes[p.from], ""
+			found, wrong = success, ""
 		}
 	}
-	c.code, c.success = p.table.intern(found), found == codes[p.from]
+	c.code, c.success = p.table.intern(found), found == success
 	switch {
 	case wrong != "":
 		if no.Reason = wrong; !p.fromForm.isCode(code) {
 			no.of = code
 		}
-	case !c.success && (c.code == codes[p.to] || c.code == codes[0]): // the client would take it for a success
+	case !c.success && (c.code == p.toForm.code.text || c.code == first): // the client would take it for a success
 		no.Reason = "the code " + c.code + " is that of a success in another form"
 	case !c.success:
 	case is.another != nil:
@@ -84,7 +84,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		no.Reason = "a success without a result"
 	}
 	if c.success && no.Reason == "" {
-		c.code = codes[0]
+		c.code = first
 		for _, slot := range is.others { // it passes: no public document says what each backend writes there
 			c.report(OutcomePassed, p.fields[slot].report, c.reply[slot], Detail{Format: notOfRequest})
 		}
@@ -150,17 +150,17 @@ const statusOK = 200
 // convertEnvelope converts the envelope to the client's form. A code without a pair is not changed, unless the form has
 // other_code.
 func (c *Call) convertEnvelope(p *plan) {
-	t, envelope, from, to := p.table, p.envelope(c.reply), p.fromForm, p.toForm
+	from, to, envelope := p.fromForm, p.toForm, p.envelope(c.reply)
 	if c.trace != nil {
 		c.trace.envelope = slices.Clone(envelope)
 	}
 	set := func(part int, json string) { envelope[part] = value{raw: json, kind: text} } // what is text stays as it is
 	code, message := envelope[codeSlot], envelope[textSlot]
 	flag, json := to.flagIs[0].json, ""
-	switch in, replaced := t.codeIn(p.from, p.to, c.code); {
+	switch in, replaced := from.codeIn(to, c.code); {
 	case c.success:
-		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
-	case in == c.code && code.kind == text && !to.Numeric:
+		flag, json = to.flagIs[1].json, to.code.json
+	case in == c.code && code.kind == text && !to.numeric:
 		json = code.raw
 	default:
 		if json = to.codeJSON(in); replaced {
@@ -176,13 +176,13 @@ func (c *Call) convertEnvelope(p *plan) {
 		set(textSlot, `"`+message.raw+`"`)
 	case absent:
 		switch {
-		case t.success.text == "" || !c.success || code.kind != absent && !from.textInside:
+		case p.table.successText.text == "" || !c.success || code.kind != absent && !from.textInside:
 			c.report(OutcomePassed, from.Text, message, why(IsMissing))
 		case !to.textInside:
 			c.report(OutcomeDefaulted, to.Text, message, Detail{})
 			fallthrough
 		default:
-			set(textSlot, t.success.textJSON)
+			set(textSlot, p.table.successText.json)
 		}
 	default:
 		c.report(OutcomePassed, from.Text, message, Detail{wrongText, []any{message.typeName()}})

@@ -3,8 +3,6 @@ package translate
 import (
 	"fmt"
 	"unsafe"
-
-	"github.com/tidwall/gjson"
 )
 
 // Value returns the value of the request's field with a role: the content of a string, or the raw text of a number or
@@ -18,17 +16,6 @@ func (c *Call) Value(role string) string {
 // is not text.
 func (c *Call) ReplyValue(role string) string {
 	return c.translation.reply.valueOf(role, c.reply)
-}
-
-// ReplyWord is ReplyValue as the client's form writes it.
-func (c *Call) ReplyWord(role string) string {
-	p, word := c.translation.reply, c.ReplyValue(role)
-	if word == "" || p.from == p.to {
-		return word
-	}
-	f, v := p.find(role, c.reply)
-	out, _ := f.append(nil, *v, true)
-	return valueOf(gjson.ParseBytes(out)).text()
 }
 
 // ReplyMeaning returns what the value of the field with a role means in the last reply, or "" if it has no meaning.

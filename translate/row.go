@@ -128,27 +128,6 @@ func (f *mapping) misleads(v value) bool {
 	return means != "" && means != says.meaningOf(word, f.from)
 }
 
-// A role says what a field is for. The gateway finds fields by their role, not by their name.
-type role struct {
-	name   string
-	Secret bool // the value is never shown
-	Public bool // the value is not personal data
-	Many   bool // several rows of a message may have the role
-	Exact  bool // one difference between the replies of two backends is too many
-	// A success of another call has another value: its reply is unusable (must), or is counted (count). The gateway replaces
-	// that of never. Rows have no conversion, and a number of a request with must is a whole number in digits, so that two
-	// spellings are never two values.
-	Same  string   `is:"must|count|never"`
-	Done  []string // the meanings that say that what counts was done, such as a payment
-	Moves []string // which meaning can follow directly after which, as "unpaid to paid"; nothing follows after the others
-
-	means []string            // the meanings that Moves names, in this order
-	next  map[string][]string // by Moves
-}
-
-// noRole is the role of rows without one.
-var noRole = &role{}
-
 // A fieldText is what `fields` says of all rows with one name of a field.
 type fieldText struct {
 	about, example string

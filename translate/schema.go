@@ -71,14 +71,14 @@ func (c *Callback) Schema(f Form) *Schema {
 	return p.schema(p.root, false)
 }
 
-// FailureSchema returns the schema of a failure in a form.
-func (t *Table) FailureSchema(f Form) *Schema {
-	form := max(0, t.formIndex(f))
-	s := schemaOf(gjson.ParseBytes(t.AppendFailure(nil, f, t.invalid, "the reason")))
-	s.Required = segments(t.forms[form].shows())[:1]
-	for _, m := range t.Meanings() {
-		if m.Form == "" || m.Form == f {
-			code, _ := t.codeIn(max(0, t.formIndex(m.Form)), form, m.Code)
+// FailureSchema returns the schema of a failure.
+func (e Envelope) FailureSchema() *Schema {
+	t := e.form.table
+	s := schemaOf(gjson.ParseBytes(e.AppendFailure(nil, t.invalid, "the reason")))
+	s.Required = segments(e.form.shows())[:1]
+	for _, m := range t.meanings {
+		if m.Form == "" || m.Form == e.form.name {
+			code, _ := t.Envelope(m.Form).form.codeIn(e.form, m.Code)
 			s.Description += fmt.Sprintf("%s: %s\n", code, m.Means)
 		}
 	}
@@ -135,9 +135,9 @@ func (p *plan) entrySchema(e *entry, bare bool) *Schema {
 	case part == flagSlot:
 		return fixed(p.fromForm.flagIs[1].json)
 	case part == codeSlot:
-		return fixed(p.table.success.codeJSON[p.from])
+		return fixed(p.fromForm.code.json)
 	case part == textSlot:
-		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(p.table.success.text, "ok"))}
+		return &Schema{Type: "string", Example: appendString(nil, cmp.Or(p.table.successText.text, "ok"))}
 	}
 	f := p.fields[e.slot]
 	s := p.fieldSchema(f)

@@ -20,7 +20,6 @@ type source struct {
 	root     *yaml.Node
 	forms    []string // the names of the forms in the tree, which may be wrong
 	changes  []RowChange
-	keys     map[reflect.Type][]keyOfField
 	used     map[string]bool // by name of shared rows
 	problems Problems
 }
@@ -84,12 +83,7 @@ func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
 // no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
-	keys, cached := s.keys[v.Type()]
-	if !cached {
-		keys = keysOf(v.Type(), s.table.forms)
-		s.keys[v.Type()] = keys
-	}
-	for _, k := range keys {
+	for _, k := range keysOf(v.Type(), s.table.forms) {
 		field, value := v.FieldByIndex(k.field), child(n, k.key)
 		known = append(known, k.key)
 		switch {
@@ -127,9 +121,8 @@ func (s *source) readForm(n *yaml.Node, key, is string, field reflect.Value, for
 	list, like := s.ofForms(field), s.table.forms[form].like
 	into := list.Index(form)
 	switch {
-	case n == nil && like >= 0:
-		into.Set(list.Index(like))
 	case n == nil:
+		into.Set(list.Index(like))
 	case n.Tag == nullTag && key == string(s.table.forms[form].name) && into.Kind() == reflect.String: // it has none
 		into.SetString("")
 	default:
@@ -141,7 +134,7 @@ func (s *source) readForm(n *yaml.Node, key, is string, field reflect.Value, for
 func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
 	switch v := into.Addr().Interface().(type) {
 	case *bool:
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(v) != nil {
+		if n.Tag != "!!bool" || n.Decode(v) != nil {
 			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
 		}
 	case *int:
@@ -208,7 +201,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a code":
 		code, known := s.str(n, is), s.table.catalogue
 		switch {
-		case slices.Contains(s.table.success.code, n.Value):
+		case s.isSuccess(n.Value):
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		case code != "" && len(known) > 0 && !s.table.InCatalogue(code):
 			s.errorf(n, "%q is none of the codes%s", code, DidYouMean(code, known))

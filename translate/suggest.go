@@ -9,14 +9,14 @@ func DidYouMean(name string, known []string) string {
 	if len(known) > 300 {
 		return ""
 	}
-	best, distance, found := "", min(2, (2+len(name))/4), false // a short name with more edits is a different name
+	best, distance := "", 1+min(2, (2+len(name))/4) // a short name with as many edits is a different name
 	for _, candidate := range known {
 		if candidate == "" || candidate == name {
 			continue
 		}
 		switch d := edits(strings.ToLower(name), strings.ToLower(candidate), distance); {
-		case d < distance, d == distance && !found:
-			best, distance, found = candidate, d, true
+		case d < distance:
+			best, distance = candidate, d
 		case d == distance && candidate != best:
 			best = ""
 		}

@@ -25,8 +25,18 @@ const (
 
 // A Table is a compiled table. It is immutable and safe for concurrent use.
 type Table struct {
-	forms       []form // the first two, then those that are like one of them
-	success     success
+	// Version is a hash of what the table says, with its overlays: of everything that can change a message or what it
+	// means, and so without descriptions and comments. What was counted with one version does not count for another.
+	Version string
+	// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
+	YAML     func() ([]byte, error)
+	Changes  []RowChange // what the overlays change in the rows of the table, in their order
+	Callback *Callback   // nil if there is none
+	// Nouns are the words for what calls are about, and for who answers them, in each language.
+	Nouns struct{ Ko, En []string }
+
+	forms       []form                // the first two, then those that are like one of them
+	successText constant              // of a success that came without an envelope
 	invalid     string                // the code of a refusal if the row names none
 	own         map[OwnFailure]string // the codes of the gateway's own failures
 	bounds      string                // "upstream" or "enforce"
@@ -36,38 +46,9 @@ type Table struct {
 	catalogue   []string
 	meanings    []CodeMeaning // those of the catalogue, then those of the forms
 	inCatalogue map[string]CodeMeaning
-	known       []map[string]CodeMeaning // by form and code: what it means there, beside or in place of what the catalogue says
-	codes       []pairs                  // by form
-	nouns       map[bool][]string        // in Korean, or in English: what calls are about, and who answers them
 	operations  []*Operation
-	callback    *Callback
 	depth       int    // the deepest nesting of a message
 	files       []File // the base table, then the overlays
-	changes     []RowChange
-	version     string
-	yaml        func() ([]byte, error)
-}
-
-// A form says how one form writes its envelope. An exported field is a key of the table.
-type form struct {
-	name   Form
-	index  int
-	like   int  // the form that it is like; -1 for none
-	digits kind // how the form writes a field with as: digits: number or text
-
-	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
-	Result     string `is:"a path"`           // the object that holds the result; "" for the top level
-	Numbers    string `is:"json|text" must:"be"`
-	Prefix     string // of the paths of the form's calls; "" for none
-
-	envelope
-}
-
-// success is the code of a success in each form, and the text for a success that came without an envelope. Both also
-// as JSON.
-type success struct {
-	code, codeJSON byForm[string]
-	text, textJSON string
 }
 
 // A Message is the kind of a message: the request or the reply of an operation.
@@ -109,11 +90,7 @@ func (o *Operation) Path(f Form) string {
 // Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one
 // of the forms lacks the operation.
 func (o *Operation) Translation(client, upstream Form) *Translation {
-	c, u := o.table.formIndex(client), o.table.formIndex(upstream)
-	if c < 0 || u < 0 {
-		return nil
-	}
-	return o.translations[c][u]
+	return ofForm(o.table, upstream, ofForm(o.table, client, o.translations))
 }
 
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
@@ -124,15 +101,15 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	t.changes, t.version = s.changes, s.version()
-	t.yaml = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
+	t.Changes, t.Version = s.changes, s.version()
+	t.YAML = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
 		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	})
 	for _, o := range t.operations {
 		o.compile()
 	}
-	if t.callback != nil {
-		t.callback.compile()
+	if t.Callback != nil {
+		t.Callback.compile()
 	}
 	return t, nil
 }
@@ -179,10 +156,8 @@ func (o *Operation) MayLack(role string) bool {
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
 // Both are "" if the operation does not set the field.
 func (o *Operation) Sets(role string) (value, means string) {
-	if value = o.sets[role]; value != "" {
-		means, _ = o.table.meaning(0, role, value)
-	}
-	return value, means
+	value = o.sets[role]
+	return value, o.table.role(role).meaning(value, 0)
 }
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
@@ -195,67 +170,14 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 	return ""
 }
 
-// Meaning returns what a value of a role means in a form, by the rows of the table, or "".
-func (t *Table) Meaning(f Form, role, value string) string {
-	form := t.formIndex(f)
-	if form < 0 {
-		return ""
-	}
-	means, _ := t.meaning(form, role, value)
-	return means
-}
-
-// meaning is Meaning, and whether a row gives values of the role a meaning.
-func (t *Table) meaning(form int, role, value string) (means string, has bool) {
-	for _, o := range t.operations {
-		for _, r := range o.rows[Reply] {
-			if r.Role.name == role && r.Means != nil {
-				means, has = cmp.Or(means, r.meaningOf(value, form)), true
-			}
-		}
-	}
-	return means, has
-}
-
-// MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
-func (t *Table) MeaningsOf(role string) []string {
-	return t.role(role).means
+// States returns the meanings of a role.
+func (t *Table) States(role string) States {
+	r := t.role(role)
+	return States{r.means, r, t}
 }
 
 // role returns a role of the table, or noRole.
 func (t *Table) role(name string) *role { return cmp.Or(t.roles[name], noRole) }
-
-// Done reports whether a meaning of a role says that what counts was done, such as a payment.
-func (t *Table) Done(role, meaning string) bool { return slices.Contains(t.role(role).Done, meaning) }
-
-// Final reports whether nothing follows after a state with a meaning.
-func (t *Table) Final(role, meaning string) bool {
-	r := t.role(role)
-	return slices.Contains(r.means, meaning) && r.next[meaning] == nil
-}
-
-// After returns the meanings that a state can have after one with a meaning, which is among them, in the order of the
-// table. After an unknown one it can have all.
-func (t *Table) After(role, meaning string) []string {
-	r, reached := t.role(role), []string{meaning}
-	if !slices.Contains(r.means, meaning) {
-		return r.means
-	}
-	for i := 0; i < len(reached); i++ {
-		for _, to := range r.next[reached[i]] {
-			if !slices.Contains(reached, to) {
-				reached = append(reached, to)
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(r.means), func(m string) bool { return !slices.Contains(reached, m) })
-}
-
-// Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
-func (t *Table) Nouns(korean bool) (about, service string) {
-	words := t.nouns[korean]
-	return words[0], words[1]
-}
 
 // PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
 // of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
@@ -283,9 +205,6 @@ func (t *Table) newOperation(name, path string) *Operation {
 		status: make(byForm[int], len(t.forms)), rows: map[Message][]*row{}, table: t,
 	}
 }
-
-// Callback returns the table's callback, or nil if it has none.
-func (t *Table) Callback() *Callback { return t.callback }
 
 // Forms returns the two forms of the table, which clients speak. The codes are those of the first.
 func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].name} }
@@ -318,16 +237,13 @@ func (t *Table) FormOf(path string) Form {
 	return found
 }
 
-// Unknown returns what happens to a field of a message without a row: drop, pass or refuse.
-func (t *Table) Unknown(m Message) string { return t.unknown[m] }
-
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
 	i, j := t.formIndex(from), t.formIndex(to)
 	if i < 0 || j < 0 || i == j {
 		return code
 	}
-	return t.paired(i, j, code)
+	return t.forms[i].paired(&t.forms[j], code)
 }
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
@@ -341,14 +257,6 @@ func (t *Table) intern(code string) string {
 // ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they
 // name no bill. Otherwise they go to the default upstream: writes, and what only one form has.
 func (o *Operation) ByStage() bool { return o.Effect == Read && o.paths[0] != "" && o.paths[1] != "" }
-
-// TextName returns the name of the text in a form's envelope.
-func (t *Table) TextName(f Form) string {
-	return ofForm(t, f, t.forms).Text
-}
-
-// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
-func (t *Table) YAML() ([]byte, error) { return t.yaml() }
 
 // checkForm returns an error if the table has no such form.
 func (t *Table) checkForm(f Form) error {
@@ -368,14 +276,6 @@ func (t *Table) formIndex(f Form) int {
 	return -1
 }
 
-// base returns the form that a form is like, or the form itself.
-func (t *Table) base(f int) int {
-	if like := t.forms[f].like; like >= 0 {
-		return like
-	}
-	return f
-}
-
 // everywhere returns a text for each form.
 func (t *Table) everywhere(text string) byForm[string] {
 	return slices.Repeat(byForm[string]{text}, len(t.forms))
@@ -383,7 +283,7 @@ func (t *Table) everywhere(text string) byForm[string] {
 
 // ofForm returns what a list has for a form, or the zero value if the table has no such form.
 func ofForm[T any](t *Table, f Form, list []T) (of T) {
-	if i := t.formIndex(f); i >= 0 {
+	if i := t.formIndex(f); i >= 0 && i < len(list) {
 		return list[i]
 	}
 	return of

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,10 +12,7 @@ import (
 
 // load parses the table, merges the overlays into it and reads the result.
 func load(t *Table) (*source, Problems) {
-	s := &source{
-		table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1},
-		keys: map[reflect.Type][]keyOfField{}, used: map[string]bool{},
-	}
+	s := &source{table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}, used: map[string]bool{}}
 	whole := s.root
 	for i, file := range t.files {
 		over, err := ParseYAML(file)

@@ -26,6 +26,6 @@ func TestCallbackTakesARowAsItIsNow(t *testing.T) {
 	t.Parallel()
 	table := overlaid(t, "operations: {bill.read: {reply: {+x: {v2: null, legacy: x, fill: $member}}}}",
 		"operations: {bill.read: {reply: {x: {v2: x, fill: null}}}}")
-	fields := table.Callback().Fields()
+	fields := table.Callback.Fields()
 	equal(t, fields[len(fields)-1].Class, translate.Exact)
 }

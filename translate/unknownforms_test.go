@@ -9,21 +9,21 @@ import (
 // Nothing panics for a form that the table does not have. A failure is written in the first form then.
 func TestUnknownForms(t *testing.T) {
 	t.Parallel()
-	const none = "none"
 	table := shipped()
-	read, c := table.Operation("bill.read"), table.Callback()
-	_, replaced := table.CodesOf("BILL_003", none)
+	read, c, none := table.Operation("bill.read"), table.Callback, translate.Form("none")
+	envelope := table.Envelope(none)
+	_, replaced := envelope.CodesOf("BILL_003")
 	_, acknowledged := c.Answered(none, []byte(`{"code":"0000"}`))
 	_, _, err := c.Translate(nil, []byte("{}"), none, "v2")
 	equal(t, []any{
 		read.Path(none), read.Translation(none, "v2") == nil, read.HasRole(translate.Reply, "state", none), read.PathOf(translate.Reply, "state", none),
-		read.Schema(translate.Request, none).Type, c.Schema(none).Type, table.FailureSchema(none).Type, replaced, acknowledged, err != nil,
-		string(c.Answer(none)), table.Meaning(none, "state", "F"), table.Means(none, "BILL_003", translate.NotFound), table.Code("9980", none, "v2"),
-		table.Unpaired(none, "x"), len(table.WordsWithoutPairs(none)), table.PassThrough("x", none, "partner").Path(none), table.TextName(none),
-		string(table.AppendFailure(nil, none, "ERROR", "")), table.FailureStatus(none, "ERROR", 400), table.SuccessCode(none), table.ShowsSuccess(none),
+		read.Schema(translate.Request, none).Type, c.Schema(none).Type, envelope.FailureSchema().Type, replaced, acknowledged, err != nil,
+		string(c.Answer(none)), table.States("state").Of("F", none), envelope.Means("none", translate.NotFound), table.Code("9980", none, "v2"),
+		table.Unpaired(none, "x"), len(table.WordsWithoutPairs(none)), table.PassThrough("x", none, "partner").Path(none), envelope.Text,
+		string(envelope.AppendFailure(nil, "ERROR", "")), envelope.FailureStatus("ERROR", 400), table.SuccessCode(none), envelope.OtherCode,
 	}, []any{
 		"", true, false, "", nil, "object", "object", false, false, true, "", "", false, "9980", false, 0, "", "",
-		`{"code":"ERROR","message":"","data":null}`, 400, "", " ",
+		`{"code":"ERROR","message":"","data":null}`, 400, "", "",
 	})
 }
 

@@ -9,11 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Version returns a hash of what the table says, with its overlays: of everything that can change a message or what it
-// means, and so without descriptions and comments. What was counted with one version does not count for another.
-func (t *Table) Version() string { return t.version }
-
-// version returns the hash. The order of keys is a part of it: of several statuses with one code the first is written.
+// version returns the hash of [Table.Version]. The order of keys is a part of it: of several statuses with one code the first is written.
 func (s *source) version() string {
 	h := sha256.New()
 	for key, value := range Members(s.root) {

@@ -11,9 +11,9 @@ func TestVersion(t *testing.T) {
 		Same          bool
 	}
 	const table = "the table"
-	versions := map[string]string{shipped().Version(): table}
+	versions := map[string]string{shipped().Version: table}
 	for _, row := range cases[row](t, "version") {
-		version := overlaid(t, row.Overlay).Version()
+		version := overlaid(t, row.Overlay).Version
 		if known := versions[version]; row.Same != (known == table) || known != "" && known != table {
 			t.Errorf("%s: the version is that of %q", row.Name, known)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"billbridge/config"
-	"billbridge/proxy/notify"
 	"billbridge/translate"
 	"billbridge/translate/openapi"
 )
@@ -48,42 +47,27 @@ var assets = []asset{
 		"overlay of the billing table, for a gateway in front of the sandbox", nil,
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
-	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
 }
 
-// The names of the assets that are made for a partner's form, and not in the list.
-const (
-	assetGuide   = "partner-guide"
-	assetOpenAPI = "openapi"
-)
+// assetOpenAPI is the name of the asset that is made for a partner's form, and not in the list.
+const assetOpenAPI = "openapi"
 
 type assetsCommand struct {
 	Name string `arg:"" optional:""`
 
-	Form     translate.Form `placeholder:"FORM"`
-	Config   string         `placeholder:"FILE"`
-	Partner  string         `placeholder:"NAME"`
-	Language string         `enum:",en,ko" default:"" placeholder:"LANGUAGE"`
-	Table    string         `placeholder:"FILE"`
-	Overlay  string         `placeholder:"FILE"`
+	Form translate.Form `placeholder:"FORM"`
+	tableFlags
 }
 
 // Run prints the list or an asset.
 func (c *assetsCommand) Run(s system) error {
-	isGuide, isOpenAPI := c.Name == assetGuide, c.Name == assetOpenAPI
 	switch {
-	case !isGuide && c.Partner+c.Language != "":
-		return usageError("--partner and --language are for partner-guide")
-	case !isOpenAPI && c.Table+c.Overlay != "":
-		return usageError("--table and --overlay are for openapi")
-	case !isGuide && !isOpenAPI && string(c.Form)+c.Config != "":
-		return usageError("--form and --config are for partner-guide and openapi")
-	case (isGuide || isOpenAPI) && c.Form == "":
+	case c.Name == assetOpenAPI && c.Form == "":
 		return usageError("missing flags: --form=FORM")
-	case isGuide:
-		return c.printGuide(s)
-	case isOpenAPI:
+	case c.Name == assetOpenAPI:
 		return c.printOpenAPI(s)
+	case c.Form != "" || c.tableFlags != tableFlags{}:
+		return usageError("--form, --config, --table and --overlay are for openapi")
 	case c.Name == "":
 		for _, a := range assets {
 			printf(s.out, "%-16s %-22s %s\n", a.name, a.file, a.help)
@@ -100,22 +84,14 @@ func (c *assetsCommand) Run(s system) error {
 	return s.write(assets[i].text())
 }
 
-// checkForm refuses a form that the table does not have.
-func (c *assetsCommand) checkForm(table *translate.Table) error {
-	if forms := table.Forms(); !slices.Contains(forms[:], c.Form) {
-		return usageError(fmt.Sprintf("--form must be %s or %s, but is %q", forms[0], forms[1], c.Form))
-	}
-	return nil
-}
-
 // printOpenAPI prints the interface that partners of one form see.
 func (c *assetsCommand) printOpenAPI(s system) error {
-	table, loaded, err := tableFlags{c.Config, c.Table, c.Overlay}.load(s)
+	table, loaded, err := c.load(s)
 	if err != nil {
 		return err
 	}
-	if err := c.checkForm(table); err != nil {
-		return err
+	if forms := table.Forms(); !slices.Contains(forms[:], c.Form) {
+		return usageError(fmt.Sprintf("--form must be %s or %s, but is %q", forms[0], forms[1], c.Form))
 	}
 	server := ""
 	if loaded != nil {

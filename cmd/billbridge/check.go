@@ -9,7 +9,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
-	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -29,12 +28,6 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	checked.FitOpenFiles(config.OpenFiles())
 	for _, warning := range checked.Warnings() {
 		warn(s, warning, warning.Text)
-	}
-	callable := relay.AddressCheck(checked)
-	for i, to := range checked.Notify {
-		if err := callable(to.URL.Reveal()); err != nil {
-			printf(s.err, "%s: warning: notify[%d].url is never called: %v\n", checked.File, i, err)
-		}
 	}
 	if !c.Offline {
 		if err := probeStore(ctx, checked, s); err != nil {
@@ -122,7 +115,7 @@ type codes struct{ Kind, Codes string }
 
 // endingCodes returns the codes by which an upstream ends a write for certain.
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
-	found := map[string][]string{"done": {t.ShowsSuccess(u.Form)}}
+	found := map[string][]string{"done": {t.Envelope(u.Form).ShowsSuccess()}}
 	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
@@ -132,7 +125,7 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 		own := []string{m.Code}
 		if m.Form == "" {
 			var replaced bool
-			if own, replaced = t.CodesOf(m.Code, u.Form); replaced {
+			if own, replaced = t.Envelope(u.Form).CodesOf(m.Code); replaced {
 				own = nil
 			}
 		}
@@ -147,7 +140,7 @@ func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	}
 	for _, code := range t.Catalogue() {
 		second := t.Forms()[1]
-		if other, replaced := t.CodesOf(code, second); replaced && code != t.SuccessCode(t.Forms()[0]) {
+		if other, replaced := t.Envelope(second).CodesOf(code); replaced && code != t.SuccessCode(t.Forms()[0]) {
 			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other[0]})
 		}
 	}

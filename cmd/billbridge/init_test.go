@@ -65,16 +65,16 @@ func TestCodesOfAMigration(t *testing.T) {
 	for code, want := range map[string]string{
 		"BILL_001": "9800", "BILL_003": "9980", "BILL_002": "9999", "PARTNER_002": "9999", "MAINTAINED_METHOD": "9999", "0000": "0000",
 	} {
-		got, _ := c.Table.CodesOf(code, "legacy")
+		got, _ := c.Table.Envelope("legacy").CodesOf(code)
 		equal(t, got, []string{want}, code)
 	}
 	for code, means := range map[string]translate.Meaning{"BILL_001": translate.Exists, "9800": translate.Exists, "9980": translate.NotFound} {
-		equal(t, c.Table.Means("legacy", code, means), true, code)
+		equal(t, c.Table.Envelope("legacy").Means(code, means), true, code)
 	}
 	plain, err := compileTable("", "")
 	must(t, err)
 	for _, m := range plain.Meanings() {
-		equal(t, c.Table.Means("legacy", m.Code, m.Means), true, m)
+		equal(t, c.Table.Envelope("legacy").Means(m.Code, m.Means), true, m)
 	}
-	equal(t, c.Table.Means("legacy", "9999", translate.Refused, translate.NotFound), false)
+	equal(t, c.Table.Envelope("legacy").Means("9999", translate.Refused, translate.NotFound), false)
 }

@@ -49,7 +49,7 @@ func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 	folder := t.TempDir()
 	configure := func(section string) (text string) {
 		t.Helper()
-		text = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
+		text = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
 		proxytest.WriteFile(t, filepath.Join(folder, "billbridge.yaml"), text)
 		return text
 	}

@@ -64,7 +64,7 @@ func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 	r.services, r.config = startBackends(t, old, fresh, ", timeout: 300ms", []string{trialKey}, func(_ int, s *sandbox.Service, w http.ResponseWriter, q *http.Request) {
 		r.serve(t, s, w, q)
 	})
-	r.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n"+
+	r.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\n"+
 		"rollout: {old: old, new: new}\nstore: {url: %q}\n", url) + shortProbes
 	return r
 }

@@ -51,7 +51,7 @@ func httpStacks(t *testing.T, trust, modules string) []httpStack {
 	}
 	url, ok := java("HttpURLConnection", "UrlConnection"), java("OkHttp", "OkHttp", "okhttp", "okio")
 	php := httpStack{"PHP curl", []string{"php", "-d", "curl.cainfo=" + trust + "/ca.pem", folder + "/curl.php"}, nil}
-	set := func(s httpStack, name string, at int, argument string) httpStack { // as the guide for partners says
+	set := func(s httpStack, name string, at int, argument string) httpStack {
 		return httpStack{s.name + ", " + name, slices.Insert(slices.Clone(s.command), at, argument), s.needs}
 	}
 	return []httpStack{

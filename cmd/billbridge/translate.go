@@ -76,8 +76,8 @@ func (c *translateCommand) translator() (translator, error) {
 			return nil, usageError(fmt.Sprintf("%s must be %s or %s, but is %q", flag, forms[0], forms[1], form))
 		}
 	}
-	callback := table.Callback()
-	if callback != nil && callback.Name() == c.Operation {
+	callback := table.Callback
+	if callback != nil && callback.Name == c.Operation {
 		return c.callbackTranslator(callback)
 	}
 	operation := table.Operation(c.Operation)
@@ -87,7 +87,7 @@ func (c *translateCommand) translator() (translator, error) {
 			names = append(names, o.Name)
 		}
 		if callback != nil {
-			names = append(names, callback.Name())
+			names = append(names, callback.Name)
 		}
 		return nil, usageError(fmt.Sprintf("--operation must be one of %s, but is %q",
 			strings.Join(names, ", "), c.Operation))

@@ -137,7 +137,7 @@ func (p *playgroundPage) fill(values url.Values) {
 
 // callback returns the callback of the table if that is the operation, or nil.
 func (p *playgroundPage) callback() *translate.Callback {
-	if callback := p.Table.Callback(); callback != nil && callback.Name() == p.Operation {
+	if callback := p.Table.Callback; callback != nil && callback.Name == p.Operation {
 		return callback
 	}
 	return nil

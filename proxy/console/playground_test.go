@@ -165,7 +165,7 @@ func TestPlaygroundShowsExamples(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
 	table := c.Config().Table
-	for _, o := range append(table.Operations(), &translate.Operation{Name: table.Callback().Name()}) {
+	for _, o := range append(table.Operations(), &translate.Operation{Name: table.Callback.Name}) {
 		_, page := get(t, c, "/playground?operation="+o.Name, "")
 		has(t, result(t, page), "Output in", o.Name)
 		for _, message := range []string{"request", "reply"} {

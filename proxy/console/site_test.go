@@ -74,7 +74,6 @@ upstreams:
   old: {form: legacy, url: %q, timeout: 5s}
   new: {form: v2, url: %q, timeout: 5s}
 route: {default: old}
-failures: {explain: 1s}
 rollout: {old: old, new: new, bills: shared}
 store: {url: "sqlite:%s"}
 callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}

@@ -67,8 +67,8 @@ func newTablePage(t *translate.Table, query string, shown func(translate.Details
 		paths := [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}
 		p.add(words, tableOperation{Name: o.Name, Paths: paths, Effect: o.Effect}, o.Fields())
 	}
-	if callback := t.Callback(); callback != nil {
-		p.add(words, tableOperation{Name: callback.Name(), Method: callback.Method()}, callback.Fields())
+	if callback := t.Callback; callback != nil {
+		p.add(words, tableOperation{Name: callback.Name, Method: callback.Method}, callback.Fields())
 	}
 	for _, m := range t.Meanings() {
 		if matches(words, m.Code, string(m.Form), string(m.Means)) {

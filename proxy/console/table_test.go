@@ -20,7 +20,7 @@ func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 	c := newConsole(t, Options{})
 	table := c.Config().Table
 	_, page := get(t, c, "/table", "")
-	fields := table.Callback().Fields()
+	fields := table.Callback.Fields()
 	for _, o := range table.Operations() {
 		fields = append(fields, o.Fields()...)
 		if !strings.Contains(page, `<details id="`+o.Name+`">`) || !strings.Contains(page, o.Path("v2")) {

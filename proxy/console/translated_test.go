@@ -55,7 +55,7 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 
 // meanings returns those of all rows of a table.
 func meanings(table *translate.Table) (all []string) {
-	fields := table.Callback().Fields()
+	fields := table.Callback.Fields()
 	for _, o := range table.Operations() {
 		fields = append(fields, o.Fields()...)
 	}

@@ -108,7 +108,7 @@ func compareCodes(table *translate.Table, first, second reading) Comparison {
 	case first.code != second.code:
 		c.Class = Differs
 		mask := func(code string) string {
-			if slices.Contains(table.Catalogue(), code) {
+			if table.InCatalogue(code) {
 				return code
 			}
 			return example(translate.Fact{Text: code, Role: codePath, Public: true}, first.key, second.key)
@@ -148,8 +148,7 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 		r.unclear, r.another = true, none.Field
 		return r
 	}
-	table := op.Table()
-	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
+	r.code, r.success = call.Code(), call.Succeeded()
 	says := billing.SaysOf(call, a.Status)
 	r.unclear = call.Means(translate.Unavailable) || // unavailable at one of two moments is not a difference
 		says == billing.Nothing && (a.Status >= 500 || r.success && a.Status/100 != 2)

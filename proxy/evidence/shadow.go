@@ -114,7 +114,7 @@ func (s *Shadow) Compare(ctx context.Context, c Shadowed) (result Comparison) {
 			return
 		}
 		s.done.WithLabelValues(string(result.Class)).Inc()
-		if s.counts.Table() == c.Operation.Table().Version() {
+		if s.counts.Table() == c.Operation.Table().Version {
 			result.Request, result.At = c.ID, c.At
 			s.counts.Add(c.Partner, c.Operation.Name, result)
 		}

@@ -56,7 +56,7 @@ type stage struct {
 func newStage(t testing.TB, c config.Shadow, overlays ...string) *stage {
 	t.Helper()
 	compiled := compileTable(t, overlays...)
-	s := &stage{t: t, counts: evidence.NewCounts(compiled.Version(), time.Now), registry: prometheus.NewRegistry()}
+	s := &stage{t: t, counts: evidence.NewCounts(compiled.Version, time.Now), registry: prometheus.NewRegistry()}
 	s.Shadow = evidence.NewShadow(c, s.counts, s.registry, slog.New(slog.DiscardHandler))
 	s.table = map[string]evidence.Shadowed{}
 	for _, o := range compiled.Operations() {

@@ -36,7 +36,7 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 func (t *Stored) Use(c *config.Config) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.table, t.has = c.Table.Version(), c.Table.Operation
+	t.table, t.has = c.Table.Version, c.Table.Operation
 	v := c.Rollout.Verdict
 	t.limits = Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,

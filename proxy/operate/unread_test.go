@@ -22,7 +22,7 @@ import (
 func (d *testOperator) breaks(key string, marked bool) {
 	d.t.Helper()
 	broken := []store.Counts{{Partner: partner.Of(key), Operation: "bill.create", Data: []byte("no JSON"), Marked: marked}}
-	works(d.t)(d.store.AddCounts(d.t.Context(), d.Config().Table.Version(), broken, noon, func(_, more []byte) ([]byte, error) { return more, nil }))
+	works(d.t)(d.store.AddCounts(d.t.Context(), d.Config().Table.Version, broken, noon, func(_, more []byte) ([]byte, error) { return more, nil }))
 }
 
 // Counts of one partner that cannot be read take nothing away of the others, nor the gauge of the kill switch: the report, the

@@ -145,5 +145,5 @@ func (s *settings) nextLook(created, now time.Time) time.Time {
 // later are the states after which a callback with a state is no news, the state among them. Of an unknown one these
 // are all.
 func (s *settings) later(means string) string {
-	return strings.Join(s.config.Table.After(billing.State, means), " ")
+	return strings.Join(s.config.Table.States(billing.State).After(means), " ")
 }

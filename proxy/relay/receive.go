@@ -79,9 +79,9 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	switch {
 	case id == "":
 		return &refusal{http.StatusNotFound, "path", "there is no such callback address"}
-	case req.Method != s.rows.Method():
-		in.w.Header().Set("Allow", s.rows.Method())
-		return &refusal{http.StatusMethodNotAllowed, "method", "a callback is a " + s.rows.Method()}
+	case req.Method != s.rows.Method:
+		in.w.Header().Set("Allow", s.rows.Method)
+		return &refusal{http.StatusMethodNotAllowed, "method", "a callback is a " + s.rows.Method}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
@@ -322,7 +322,7 @@ func (in *inbound) refuse(f *refusal) {
 			"operation", in.address.Operation, "reason", f.reason)
 	}
 	table := in.s.config.Table
-	in.write(f.status, table.AppendFailure(nil, in.form, table.OwnCode(translate.OwnFailed), f.text))
+	in.write(f.status, table.Envelope(in.form).AppendFailure(nil, table.OwnCode(translate.OwnFailed), f.text))
 }
 
 func (in *inbound) write(status int, body []byte) {

@@ -104,7 +104,7 @@ func New(c *config.Config, o Options) *Relay {
 
 // Use replaces the config. Attempts under way keep the old one.
 func (r *Relay) Use(c *config.Config) {
-	next := &settings{config: c, callbacks: callbacksOf(c), rows: c.Table.Callback()}
+	next := &settings{config: c, callbacks: callbacksOf(c), rows: c.Table.Callback}
 	next.guard = newGuard(next.callbacks)
 	next.transport = newTransport(next.guard, next.callbacks)
 	if old := r.current.Swap(next); old != nil {
@@ -112,9 +112,6 @@ func (r *Relay) Use(c *config.Config) {
 	}
 	for _, u := range c.Upstreams {
 		r.metrics.know(u.Name, c.Table)
-	}
-	if len(c.Notify) > 0 {
-		r.metrics.knowDelivery(config.NotifyUpstream)
 	}
 	r.Wake()
 }

@@ -42,12 +42,12 @@ const (
 
 // Unpaid reports whether a bill with this meaning can still be paid.
 func Unpaid(t *translate.Table, meaning string) bool {
-	return NeverPaid(t, meaning) && !t.Final(State, meaning)
+	return NeverPaid(t, meaning) && !t.States(State).Final(meaning)
 }
 
 // Begins returns the meaning of a new bill's state: the first that says that it can still be paid.
 func Begins(t *translate.Table) string {
-	for _, meaning := range t.MeaningsOf(State) {
+	for _, meaning := range t.States(State).Meanings {
 		if Unpaid(t, meaning) {
 			return meaning
 		}
@@ -57,22 +57,22 @@ func Begins(t *translate.Table) string {
 
 // Paid reports whether a bill with this meaning is paid, and not cancelled.
 func Paid(t *translate.Table, meaning string) bool {
-	return t.Done(State, meaning) && !t.Final(State, meaning)
+	return t.States(State).Done(meaning) && !t.States(State).Final(meaning)
 }
 
 // NeverPaid reports whether a bill with this meaning was never paid.
 func NeverPaid(t *translate.Table, meaning string) bool {
-	return slices.Contains(t.MeaningsOf(State), meaning) && !t.Done(State, meaning)
+	return slices.Contains(t.States(State).Meanings, meaning) && !t.States(State).Done(meaning)
 }
 
 // Final reports whether a bill stays in a state with this meaning.
-func Final(t *translate.Table, meaning string) bool { return t.Final(State, meaning) }
+func Final(t *translate.Table, meaning string) bool { return t.States(State).Final(meaning) }
 
 // Moves are the meanings that a bill can have after each meaning, which is among them.
 func Moves(t *translate.Table) map[string][]string {
 	moves := map[string][]string{}
-	for _, meaning := range t.MeaningsOf(State) {
-		moves[meaning] = t.After(State, meaning)
+	for _, meaning := range t.States(State).Meanings {
+		moves[meaning] = t.States(State).After(meaning)
 	}
 	return moves
 }
@@ -82,12 +82,6 @@ func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request
 
 // Creates reports whether the operation creates a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
-
-// HasLink reports whether a bill that the operation creates has a link which a partner may need, and can be withdrawn.
-func HasLink(o *translate.Operation) bool {
-	withdrawn := func(m string) bool { return NeverPaid(o.Table(), m) && Final(o.Table(), m) }
-	return o.HasRole(translate.Reply, Link) && slices.ContainsFunc(o.Table().MeaningsOf(State), withdrawn)
-}
 
 // CreateOperation returns the operation that creates bills, or nil.
 func CreateOperation(t *translate.Table) *translate.Operation {
@@ -125,7 +119,7 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 			names, read = append(names, o.Name), o
 		}
 	}
-	known := t.MeaningsOf(State)
+	known := t.States(State).Meanings
 	switch paid := func(m string) bool { return Paid(t, m) }; {
 	case read == nil:
 		return nil, errors.New("the table has no operation that reads a bill; " +

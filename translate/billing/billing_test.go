@@ -87,7 +87,7 @@ func TestStates(t *testing.T) {
 					says = append(says, []string{"unpaid", "paid", "never-paid", "final"}[i])
 				}
 			}
-			if got := strings.Join(says, " ") + ": " + strings.Join(table.After(billing.State, meaning), " "); got != want {
+			if got := strings.Join(says, " ") + ": " + strings.Join(table.States(billing.State).After(meaning), " "); got != want {
 				t.Errorf("%s: %s, want %s", meaning, got, want)
 			}
 		}

@@ -67,7 +67,7 @@ func StateIn(e *translate.Explanation, read *translate.Operation, form translate
 			continue
 		}
 		word := gjson.Parse(f.Before).String()
-		if means := read.Table().Meaning(form, State, word); means != "" {
+		if means := read.Table().States(State).Of(word, form); means != "" {
 			return Reported{Word: strings.Clone(word), Means: means}
 		}
 		is.Unknown = is.Unknown || word != ""

@@ -108,9 +108,9 @@ func TestMaskHidesPersonalDataInEveryField(t *testing.T) {
 					}
 				}
 			}
-			for _, f := range table.Callback().Fields() {
+			for _, f := range table.Callback.Fields() {
 				for _, to := range table.Forms() {
-					check("callback "+f.Source, table.Callback().Explain(set(`{"apiKey":"`+key+`","apikey":"`+key+`"}`, f.Source, value), f.From, to))
+					check("callback "+f.Source, table.Callback.Explain(set(`{"apiKey":"`+key+`","apikey":"`+key+`"}`, f.Source, value), f.From, to))
 				}
 			}
 		}

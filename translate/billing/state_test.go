@@ -35,7 +35,7 @@ func TestStateOfACallbackIsReadInItsForm(t *testing.T) {
 		if row.form == "legacy" {
 			body = `{"apikey":"k","bill_id":"b","appr_state":"` + row.word + `"}`
 		}
-		if got := billing.StateIn(table.Callback().Explain([]byte(body), row.form, row.form), read, row.form); got != row.want {
+		if got := billing.StateIn(table.Callback.Explain([]byte(body), row.form, row.form), read, row.form); got != row.want {
 			t.Errorf("%s of %s: %+v", row.word, row.form, got)
 		}
 	}

@@ -30,10 +30,10 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 			paths[path] = object{"post": operation(t, o, form)}
 		}
 	}
-	if c := t.Callback(); c != nil {
-		webhooks[c.Name()] = object{strings.ToLower(c.Method()): object{
-			"operationId": c.Name(),
-			"summary":     c.Name(),
+	if c := t.Callback; c != nil {
+		webhooks[c.Name] = object{strings.ToLower(c.Method): object{
+			"operationId": c.Name,
+			"summary":     c.Name,
 			"description": "Sent to the address that a request has registered, and again until it is acknowledged.",
 			"requestBody": body(c.Schema(form)),
 			"responses": object{"200": object{
@@ -45,13 +45,13 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 	return json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info": object{
-			"title": fmt.Sprintf("The form %s of the interface", form), "version": t.Version(), "description": about,
+			"title": fmt.Sprintf("The form %s of the interface", form), "version": t.Version, "description": about,
 		},
 		"servers":    []object{{"url": cmp.Or(server, "/")}},
 		"security":   []object{},
 		"paths":      paths,
 		"webhooks":   webhooks,
-		"components": object{"schemas": object{"Failure": t.FailureSchema(form)}},
+		"components": object{"schemas": object{"Failure": t.Envelope(form).FailureSchema()}},
 	}, "", "  ")
 }
 
@@ -72,7 +72,7 @@ func operation(t *translate.Table, o *translate.Operation, form translate.Form) 
 			"description": "A success, or a failure with its code.",
 			"content": content(object{"schema": object{"anyOf": []any{reply, failed}}, "examples": object{
 				"success": object{"value": reply.Example},
-				"failure": object{"value": t.FailureSchema(form).Example},
+				"failure": object{"value": t.Envelope(form).FailureSchema().Example},
 			}}),
 		},
 	}

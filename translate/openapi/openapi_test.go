@@ -193,8 +193,8 @@ func TestExamplesAreTranslated(t *testing.T) {
 			other = d.table.Forms()[1]
 		}
 		invalid := d.table.OwnCode(translate.OwnInvalid)
-		failure := d.table.FailureSchema(d.form).Example
-		sameNames(t, "failure", failure, d.table.AppendFailure(nil, d.form, invalid, "the reason"))
+		failure := d.table.Envelope(d.form).FailureSchema().Example
+		sameNames(t, "failure", failure, d.table.Envelope(d.form).AppendFailure(nil, invalid, "the reason"))
 		for _, o := range d.table.Operations() {
 			there := o.Translation(d.form, other)
 			if there == nil {
@@ -246,8 +246,8 @@ func TestDocumentsHaveEveryField(t *testing.T) {
 				}
 			}
 		}
-		for _, f := range d.table.Callback().Fields() {
-			if f.From == d.form && f.Source != "" && !hasPath(d.table.Callback().Schema(d.form), f.Source) {
+		for _, f := range d.table.Callback.Fields() {
+			if f.From == d.form && f.Source != "" && !hasPath(d.table.Callback.Schema(d.form), f.Source) {
 				t.Errorf("callback: %s is missing", f.Source)
 			}
 		}

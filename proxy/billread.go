@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"strings"
-	"time"
 
 	"billbridge/proxy/admission"
 	"billbridge/proxy/evidence"
@@ -26,38 +25,7 @@ type probeReply struct {
 
 	answer evidence.Answer // as the upstream gave it; zero if it gave none
 
-	word, price string // state and amount as the form of the caller writes them
-
 	callback []byte // that reports this, in the upstream's form
-}
-
-// explain reads the bill after a write without a reply. It returns what the answer says of it, before or after the text
-// about the outcome, and what the read shows. The answer never says that the bill does not exist: the write may still
-// take effect.
-func (s *state) explain(
-	ctx context.Context, p probe, upstream string,
-) (before, after message, shown *routing.ReadResult) {
-	timeout := time.Duration(s.config.Failures.Explain)
-	if timeout == 0 || s.readOperation == nil || p.identity.Partner == "" || p.identity.Bill == "" {
-		return nil, nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	found, reply := s.readBill(ctx, p, upstream)
-	shown = &routing.ReadResult{
-		Result: found, State: reply.state, Ended: billing.Final(s.config.Table, reply.means), Amount: reply.amount,
-		Shows: reply.shows,
-	}
-	switch {
-	case found == routing.Present:
-		if reply.price != "" && len(reply.price) <= 12 && strings.Trim(reply.price, "0123456789") == "" {
-			return tell("shown_amount", reply.word, reply.price), nil, shown
-		}
-		return tell("shown", reply.word), nil, shown
-	case found == routing.Absent:
-		return nil, tell("not_shown"), shown
-	}
-	return nil, nil, shown
 }
 
 // A probe is a read of a bill by the gateway itself, with the identity of a partner.
@@ -111,22 +79,19 @@ func (s *state) readBill(ctx context.Context, p probe, name string) (routing.Pro
 		_ = target.unusable(reply.Status, err)
 		return routing.Unclear, probeReply{answer: answer}
 	}
-	table := s.config.Table
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == routing.Present {
 		shown := probeReply{
 			answer: answer,
 			state:  strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
-			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
 		}
 		if shown.shows = s.shows(call, shown.means); p.callback {
-			shown.callback = table.Callback().FromReply(nil, call)
+			shown.callback = s.config.Table.Callback.FromReply(nil, call)
 		}
 		return found, shown
 	}
-	code := table.Code(call.Code(), form, table.Forms()[0])
-	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: code, Body: translated}}
+	return found, probeReply{answer: answer, Answer: routing.Answer{Status: call.Status(), Code: call.Code(), Body: translated}}
 }
 
 // shows is what the reply of a call shows of a bill in a state with a meaning. A bill that can still be paid often has
