@@ -75,7 +75,9 @@ func (r *Relay) Assign(
 	case m[1] != "" && m[1] != like.Upstream:
 		return &Wrong{"the lost address is of upstream " + m[1] + ", and the callback of " + like.Upstream}
 	case s.config.Upstreams.Find(like.Upstream) == nil:
-		return &Wrong{fmt.Sprintf("there is no upstream %q in the config: name the one that sends the callback", like.Upstream)}
+		return &Wrong{fmt.Sprintf(
+			"there is no upstream %q in the config: name the one that sends the callback", like.Upstream,
+		)}
 	case !slices.Contains(forms[:], translate.Form(like.Form)):
 		return &Wrong{fmt.Sprintf("form must be %s or %s, but is %q", forms[0], forms[1], like.Form)}
 	}
