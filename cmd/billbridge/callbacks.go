@@ -227,19 +227,29 @@ func (c *selectFlags) await(ctx context.Context, path string, in ...any) (last o
 
 type callbackAssign struct {
 	decisionFlags
-	Lost string     `arg:"" placeholder:"LOST"`
-	Like callbackID `required:"" placeholder:"ID"`
-	URL  string     `name:"url" placeholder:"URL"`
+	partnerFlags
+	Lost     string     `arg:"" placeholder:"LOST"`
+	Like     callbackID `placeholder:"ID"`
+	URL      string     `name:"url" placeholder:"URL"`
+	Form     string     `placeholder:"FORM"`
+	Upstream string     `placeholder:"NAME"`
 }
 
 // Run assigns an address.
-func (c *callbackAssign) Run(ctx context.Context) error {
-	if _, _, named := strings.Cut(c.Lost, "/"); !named {
+func (c *callbackAssign) Run(ctx context.Context, of operate.PartnerRef) error {
+	_, _, named := strings.Cut(c.Lost, "/")
+	switch {
+	case !named:
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
+	case of.Partner == "":
+		return usageError("give one of --partner and --key-file")
+	case c.Like == "" && (c.URL == "" || c.Form == ""):
+		return usageError("give --like, or --url and --form")
 	}
-	lost := operate.LostAddress{Lost: c.Lost, URL: c.URL}
-	v := verb{path: "/callbacks/" + string(c.Like) + "/assign", said: "nothing"}
-	err := c.do(ctx, v, &operate.Callback{}, lost)
+	lost := operate.LostAddress{
+		PartnerRef: of, Lost: c.Lost, Like: string(c.Like), URL: c.URL, Form: c.Form, From: c.Upstream,
+	}
+	err := c.do(ctx, verb{path: "/callbacks/assign", said: "nothing"}, &operate.Callback{}, lost)
 	if err == nil {
 		printf(c.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}

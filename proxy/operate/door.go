@@ -51,7 +51,7 @@ import (
 //	GET  /callbacks/{id}                                         [Operator.Callback]
 //	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.DecideCallbacks]; lines of Progress
 //	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.DecideCallbacks]
-//	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
+//	POST /callbacks/assign?partner=&lost=&like=&url=&form=&upstream=&by=   [Operator.AssignAddress]
 //	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.DecideCallback]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DecideCallback]
 //	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
@@ -108,7 +108,7 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /callbacks/missing", o.Missing)
 	stream(d, "/callbacks/{do:replay|drop}", o.DecideCallbacks)
 	handle(d, "GET /callbacks/{id}", o.Callback)
-	handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
+	handle(d, "POST /callbacks/assign", o.AssignAddress)
 	handle(d, "POST /callbacks/{id}/{do:replay|drop}", o.DecideCallback)
 	d = section("store", "store", o.Store != nil, time.Minute)
 	handle(d, "GET /store/clock", o.Clock)

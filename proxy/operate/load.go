@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -93,7 +94,7 @@ func evidenceOn(id partner.ID, f *moves.Facts) string {
 	const most = 4000
 	text := evidence.Say("list", f.Verdicts[id]).String()
 	if len(text) > most {
-		return text[:most] + " …"
+		return strings.ToValidUTF8(text[:most], "") + " …"
 	}
 	return text
 }

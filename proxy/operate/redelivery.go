@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/moves"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 )
@@ -145,26 +147,58 @@ func (o callbackVerbs) inOrder(ctx context.Context, c store.Callback, force Forc
 
 // A LostAddress gets the address of a callback of its partner, or another one of that partner.
 type LostAddress struct {
-	Choice
-	Lost string `json:"lost,omitzero"` // as the log names it
-	URL  string `json:"url,omitzero"`
+	Author
+	PartnerRef
+	Lost   string `json:"lost,omitzero"`           // as the log names it, beside the partner
+	Like   string `json:"like,omitzero"`           // a callback of the partner, or else:
+	URL    string `json:"url,omitzero"`            // of the partner; with Like another one than that of the callback
+	Form   string `json:"form,omitzero"`           // of the partner
+	From   string `json:"upstream,omitzero"`       // if Lost does not name it
+	DryRun bool   `json:"dry_run,omitzero,string"` // check it, and change nothing
 }
 
-// AssignAddress stores the partner's address for a callback address that the store has lost. The result is the
-// callback that it is like.
+// AssignAddress stores the partner's address for a callback address that the store has lost. The result is a callback
+// like those that will come.
 func (o callbackVerbs) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
 	if err := a.checkUnless(a.DryRun); err != nil {
 		return Callback{}, err
 	}
-	like, err := o.Store.Get(ctx, a.ID)
+	to, err := o.like(ctx, a)
 	if err != nil {
 		return Callback{}, refused(err)
 	}
-	like.URL = cmp.Or(a.URL, like.URL)
-	one := o.callback(like)
-	err = o.Relay.Assign(ctx, a.Lost, like, a.author(), one.Address, a.DryRun)
+	to.URL = cmp.Or(a.URL, to.URL)
+	one := o.callback(to)
+	err = o.Relay.Assign(ctx, a.Lost, to, a.author(), one.Address, a.DryRun)
 	if wrong := (*relay.Wrong)(nil); errors.As(err, &wrong) {
 		err = badRequest("%s", wrong.Text)
 	}
 	return one, refused(err)
+}
+
+// like returns a callback like those that will come to a lost address.
+func (o callbackVerbs) like(ctx context.Context, a LostAddress) (to store.Callback, err error) {
+	if a.Like == "" {
+		of, _, _ := strings.Cut(a.Lost, "/")
+		to.Form, to.Upstream = a.Form, cmp.Or(a.From, of)
+		if to.Partner, err = o.named(ctx, a.Partner); err == nil && to.Partner == "" {
+			err = badRequest("partner cannot be default here: name the one in the log")
+		}
+		return to, err
+	}
+	if a.Form+a.From != "" {
+		return to, badRequest("form and upstream are those of the callback: leave them out")
+	}
+	if to, err = o.Store.Get(ctx, a.Like); err != nil {
+		return to, err
+	}
+	// The first digits, as the log has them: nothing else in the store need know the partner.
+	if digits, ok := partner.Parse(a.Partner); ok && strings.HasPrefix(string(to.Partner), string(digits)) {
+		return to, nil
+	}
+	id, err := o.named(ctx, a.Partner)
+	if _, unknown := errors.AsType[*Error](err); unknown || err == nil && id != o.identity(to.Partner) {
+		err = badRequest("the callback %s is one of another partner: %s", a.Like, o.who(to.Partner).Label())
+	}
+	return to, err
 }

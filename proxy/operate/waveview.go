@@ -93,8 +93,8 @@ func (o *Operator) waiting(ctx context.Context, facts *moves.Facts) (map[partner
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
 func (o waveVerbs) waveInfo(v moves.View, after, limit int) WaveInfo {
 	info := WaveInfo{
-		Name: v.Name, State: v.State, By: v.By, Reason: v.Reason, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
-		Why: evidence.ReadNote(v.Why), At: []WaveCount{},
+		Name: v.Name, State: v.State, By: v.By, Reason: v.Reason, Since: v.Since, Created: v.Created, Plan: v.Plan,
+		Number: len(v.Rows), Why: evidence.ReadNote(v.Why), At: []WaveCount{},
 	}
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
 		info.Hold, info.Until = v.Hold, known(v.Until)

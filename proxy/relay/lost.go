@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -60,18 +62,26 @@ func (in *inbound) lost(req *http.Request, lost string) *refusal {
 	}
 }
 
-// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The
-// error is a [*Wrong] if the address is wrong. shown is the address for the audit log, without secrets.
+// Assign stores an address for a lost one: that of a callback like those that will come. With dryRun it only checks it.
+// The error is a [*Wrong] if something of it is wrong. shown is the address for the audit log, without secrets.
 func (r *Relay) Assign(
 	ctx context.Context, lost string, like store.Callback, by store.Author, shown string, dryRun bool,
 ) error {
+	s := r.current.Load()
+	forms := s.config.Table.Forms()
 	switch m := lostForm.FindStringSubmatch(lost); {
 	case m == nil:
 		return &Wrong{"lost must be the name that the log has, such as new/8c21f6e0a94b"}
 	case m[1] != "" && m[1] != like.Upstream:
 		return &Wrong{"the lost address is of upstream " + m[1] + ", and the callback of " + like.Upstream}
+	case s.config.Upstreams.Find(like.Upstream) == nil:
+		return &Wrong{fmt.Sprintf(
+			"there is no upstream %q in the config: name the one that sends the callback", like.Upstream,
+		)}
+	case !slices.Contains(forms[:], translate.Form(like.Form)):
+		return &Wrong{fmt.Sprintf("form must be %s or %s, but is %q", forms[0], forms[1], like.Form)}
 	}
-	if _, err := r.current.Load().guard.check(like.URL); err != nil {
+	if _, err := s.guard.check(like.URL); err != nil {
 		return &Wrong{"the address " + err.Error()}
 	}
 	if dryRun {

@@ -160,27 +160,35 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				t.Error(got)
 			}
 			assign := func(more string) *httptest.ResponseRecorder {
-				return s.asks(http.MethodPost, "/callbacks/"+like+"/assign?lost="+lost+more)
+				return s.asks(http.MethodPost, "/callbacks/assign?partner="+hash(key)+"&lost="+lost+more)
 			}
+			from := "&like=" + like
 			for more, status := range map[string]int{
 				"": 400, "&by=anna&url=http://127.0.0.1/": 400, "&by=anna&url=ftp://partner.example.com/": 400, "&dry_run=true": 200,
+				"&by=anna&upstream=none": 400,
 			} {
-				answers(t, assign(more), status)
+				answers(t, assign(from+more), status)
+			}
+			// A callback of another partner, whose address would get the payments of this one.
+			s.accept(s.bind(ofBill("another-key", "foreign", "https://another.example.com/paid")), notice("legacy", "another-key", "foreign"))
+			foreign := s.stored()[1].ID
+			if w := assign("&by=anna&like=" + foreign); w.Code != 400 || !strings.Contains(w.Body.String(), "is one of another partner") {
+				t.Errorf("%d %s", w.Code, w.Body)
 			}
 			for _, wrong := range []string{"", "up", "/7d75", "UP/5947d7c33d78", "down/5947d7c33d78"} {
-				answers(t, s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong), 400)
+				answers(t, s.asks(http.MethodPost, "/callbacks/assign?by=anna&partner="+hash(key)+from+"&lost="+wrong), 400)
 			}
 			answers(t,
-				s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost), 404)
+				assign("&by=anna&like=cb_00112233445566778899aabbccddeeff"), 404)
 			answers(t, s.post(path, inLegacy), 503)
 			for _, more := range []string{"&by=anna", "&by=ben&url=" + url.QueryEscape("https://partner.example.com/all?token=1")} {
-				if w := assign(more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
+				if w := assign(from + more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
 					t.Fatalf("%s: %d %s", more, w.Code, w.Body)
 				}
 			}
 			answers(t, s.post(path, notice("legacy", "another-key", bill)), 404)
 			s.accept(path, inLegacy)
-			if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
+			if got := s.stored()[2]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
 				t.Errorf("%+v", got)
 			}
 			log, err := s.store.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.AddressAssigned}, Limit: 10})
@@ -188,6 +196,29 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				t.Errorf("%+v %v", log, err)
 			}
 		})
+	}
+}
+
+// A partner that was first moved after the backup has no callback in the store: its form and address are given.
+func TestALostAddressOfAPartnerWithoutCallbacks(t *testing.T) {
+	t.Parallel()
+	s := sealing(t, proxytest.SQLite(t), storeKey)
+	path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
+	s.lose(path)
+	answers(t, s.post(path, inLegacy), 503)
+	given := "/callbacks/assign?by=anna&partner=" + hash(key) + "&url=" + url.QueryEscape("https://partner.example.com/all")
+	sealed, other := "&lost=up/"+strings.TrimPrefix(path, "/callback/")[:store.SharedDigits], "&lost=/5947d7c33d78"
+	for _, wrong := range []string{sealed, sealed + "&form=v3", other + "&form=v2", other + "&form=v2&upstream=down", sealed + "&form=v2&upstream=down"} {
+		answers(t, s.asks(http.MethodPost, given+wrong), 400)
+	}
+	for lost, path := range map[string]string{sealed: path, other + "&upstream=up": ofAnotherKey} {
+		answers(t, s.asks(http.MethodPost, given+lost+"&form=v2"), 200)
+		s.accept(path, inLegacy)
+	}
+	for _, got := range s.stored() {
+		if got.URL != "https://partner.example.com/all" || string(got.Partner) != hash(key) || got.Upstream != "up" || got.Form != "v2" {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
