@@ -73,13 +73,6 @@ func (g *Gateway) DialWith(name string, dial httpconn.Dial) {
 	g.current.Load().upstreams[name] = to
 }
 
-// Observe answers a request, and returns the function that counts and logs it once more.
-func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
-	x := newExchange(g, w, r)
-	x.serve()
-	return x.observe
-}
-
 // LoseRollout makes each use of the rollout panic until restore is called.
 func (g *Gateway) LoseRollout() (restore func()) {
 	r := g.rollout

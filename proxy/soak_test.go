@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,12 +35,13 @@ var soakFor = flag.Duration("soak", time.Second, "how long TestR39_Soak runs")
 type soakBackend struct {
 	*sandbox.Service
 	server  *httptest.Server
+	random  func(n int) int
 	failing atomic.Bool
 	faults  atomic.Int64
 }
 
 func (b *soakBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if b.failing.Load() && rand.IntN(2) == 0 {
+	if b.failing.Load() && b.random(2) == 0 {
 		b.faults.Add(1)
 		b.Fault([]sandbox.Fault{
 			{Drop: true},
@@ -50,7 +50,7 @@ func (b *soakBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			{Delay: time.Second},
 			{FaultyHTTP: sandbox.FaultyHTTP{Status: 500}, Skip: true},
 			{FaultyHTTP: sandbox.FaultyHTTP{Status: 502}, Body: "<html>502</html>"},
-		}[rand.IntN(6)])
+		}[b.random(6)])
 	}
 	b.Service.ServeHTTP(w, r)
 }
@@ -61,6 +61,7 @@ type soak struct {
 	gateway  *process
 	backends []*soakBackend
 	notify   *http.Transport // of the sandboxes, for callbacks
+	random   func(n int) int
 	partner  *httptest.Server
 	quiet    string // a config that is never used under load: a change to it closes idle connections
 	loads    []string
@@ -83,7 +84,7 @@ var soakStages = []store.Stage{
 func soakKey(n int64) string { return fmt.Sprint("soak-partner-", n%int64(len(soakStages))) }
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, made: map[string]string{}, notify: &http.Transport{}}
+	s := &soak{t: t, random: proxytest.Random(t), made: map[string]string{}, notify: &http.Transport{}}
 	s.partner = httptest.NewServer(http.HandlerFunc(s.takeCallback))
 	t.Cleanup(s.partner.Close)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
@@ -95,7 +96,7 @@ func newSoak(t *testing.T) *soak {
 		must(t, errors.Join(opened.Change(t.Context(), store.Change{Action: store.Staged, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, By: stage.By, At: stage.At}), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
 	}
 	for range 2 {
-		b := &soakBackend{Service: newService(func(o *sandbox.Options) { o.Transport, o.Partners = s.notify, partners })}
+		b := &soakBackend{random: s.random, Service: newService(func(o *sandbox.Options) { o.Transport, o.Partners = s.notify, partners })}
 		b.server = httptest.NewServer(b)
 		t.Cleanup(func() { b.server.Close(); _ = b.Close() })
 		s.backends = append(s.backends, b)
@@ -146,8 +147,8 @@ func (s *soak) takeCallback(w http.ResponseWriter, r *http.Request) {
 func (s *soak) call(client *http.Client, q call) string {
 	s.calls.Add(1)
 	waiting := &http.Client{Transport: client.Transport, Timeout: wireTimeout}
-	if rand.IntN(20) == 0 {
-		waiting.Timeout = 1 + time.Duration(rand.IntN(int(20*time.Millisecond)))
+	if s.random(20) == 0 {
+		waiting.Timeout = 1 + time.Duration(s.random(int(20*time.Millisecond)))
 	}
 	got, err := doRequest(waiting, http.MethodPost, s.gateway.url+q.path(), q.body())
 	var answer struct {

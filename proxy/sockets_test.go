@@ -112,7 +112,9 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	p.drain()
 	close(held.release)
 	answers := receive(t, got, "answer")
-	equal(t, len(answers), 1)
+	if len(answers) != 1 {
+		t.Fatalf("%d answers", len(answers))
+	}
 	answers[0].check(t, "legacy", success)
 }
 

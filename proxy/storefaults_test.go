@@ -94,6 +94,9 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	must(t, err)
 	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
 	s := receive(t, started, "the start")
+	if s == nil {
+		return // the error of the start is reported
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

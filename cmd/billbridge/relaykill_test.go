@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -63,7 +62,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 		whileTaken = 50
 		comingIn   = 4 // the number of kills while callbacks arrive
 	)
-	bills := billIDs("KILL", 1000)
+	bills, random := billIDs("KILL", 1000), proxytest.Random(t)
 	upstream, p, b := newCallbackUpstream(t, "v2"), newPartner(t), newCluster(t)
 	file := filepath.Join(b.folder, "bridge.db")
 	config := func(atOnce int, timeout string) string {
@@ -98,7 +97,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 		}
 	}
 	for ; kills < comingIn; kills++ {
-		await(20 + rand.IntN(180))
+		await(20 + random(180))
 		b.kill(t, g)
 		expireClaims(t, "sqlite", file)
 		if kills < comingIn-1 {
@@ -127,7 +126,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 		return accept
 	})
 	g = b.start(t, config(whileTaken, "2s"))
-	some := 100 + rand.IntN(500)
+	some := 100 + random(500)
 	p.await(t, "the first deliveries", func() bool { return len(p.accepted) >= some })
 	b.kill(t, g)
 	expireClaims(t, "sqlite", file)

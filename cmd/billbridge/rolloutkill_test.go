@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -43,6 +42,7 @@ type killRun struct {
 	config   string
 	store    *store.Store
 	client   *http.Client
+	random   func(n int) int
 	kill     atomic.Pointer[plannedKill] // for the next create at a backend
 
 	mu        sync.Mutex
@@ -58,7 +58,7 @@ type plannedKill struct{ due, killed chan struct{} }
 var shortProbes = proxytest.Tuned(func(c *config.Config) { c.Rollout.ProbeTimeout = 300 * time.Millisecond })
 
 func newKillRun(t *testing.T, old, fresh, url string) *killRun {
-	r := &killRun{cluster: newCluster(t), created: map[string]bool{}, destroyed: map[string]bool{}, counts: map[string]int{}}
+	r := &killRun{cluster: newCluster(t), random: proxytest.Random(t), created: map[string]bool{}, destroyed: map[string]bool{}, counts: map[string]int{}}
 	r.client = r.cluster.client(t)
 	r.store = proxytest.BeginRollout(t, url, partner.Of(trialKey))
 	r.services, r.config = startBackends(t, old, fresh, ", timeout: 300ms", []string{trialKey}, func(_ int, s *sandbox.Service, w http.ResponseWriter, q *http.Request) {
@@ -71,7 +71,7 @@ func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 
 // serve is a backend. One call in six has no answer: of these, half have no effect, and some have it when the gateway has given up.
 func (r *killRun) serve(t *testing.T, service *sandbox.Service, w http.ResponseWriter, q *http.Request) {
-	fault := rand.IntN(24)
+	fault := r.random(24)
 	wait := func(bool) {}
 	if create := q.URL.Path == "/bill" || q.URL.Path == "/if/bill/send"; create {
 		if planned := r.kill.Swap(nil); planned != nil {
@@ -87,7 +87,7 @@ func (r *killRun) serve(t *testing.T, service *sandbox.Service, w http.ResponseW
 			}
 		}
 	}
-	early := rand.IntN(2) == 0
+	early := r.random(2) == 0
 	switch fault {
 	case 0, 1:
 		panic(http.ErrAbortHandler)

@@ -5,13 +5,14 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -318,10 +319,11 @@ func TestUnreadRepliesCloseTheConnection(t *testing.T) {
 // Many callers share a pool whose server closes connections as it likes. Each gets the reply to its own request.
 func TestR23_EachCallGetsItsOwnReply(t *testing.T) {
 	t.Parallel()
+	random := proxytest.Random(t)
 	for _, secure := range []bool{false, true} {
 		s := newTestServer(t, secure, func(c net.Conn, body string) bool {
 			text := "HTTP/1.1 200 OK\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body
-			switch rand.IntN(10) {
+			switch random(10) {
 			case 0:
 				return false
 			case 1:
@@ -338,7 +340,7 @@ func TestR23_EachCallGetsItsOwnReply(t *testing.T) {
 		for i := range 16 {
 			calling.Go(func() {
 				for j := range 50 {
-					body := fmt.Sprintf("%d %d %s", i, j, strings.Repeat("x", rand.IntN(40_000)))
+					body := fmt.Sprintf("%d %d %s", i, j, strings.Repeat("x", random(40_000)))
 					if got := s.call(t, body); got.err == nil && got.body != body {
 						t.Errorf("the call %.20s got %.20s", body, got.body)
 					}

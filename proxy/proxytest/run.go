@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -31,6 +32,9 @@ func (t Tests) Run() int {
 		}
 	}
 	keepInMemory()
+	if _, given := os.LookupEnv("GOGC"); !given {
+		debug.SetGCPercent(400) // a tenth of the time of the tests: they have much short-lived memory
+	}
 	return t.M.Run()
 }
 
