@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,16 +167,16 @@ func TestBusyMachineFailsNoCase(t *testing.T) {
 // A case is repeated with another order when the machine was busy, and the attempt before does not count.
 func TestCaseIsRepeatedOnABusyMachine(t *testing.T) {
 	t.Parallel()
-	p, orders := planOf(t, "v2"), 0
+	p, orders := planOf(t, "v2"), atomic.Int32{}
 	r := &runner{
 		current: &attempt{}, amounts: map[string]*order{}, bills: map[string]*order{}, service: sandbox.New(sandbox.Options{}),
 	}
 	r.ctx, r.stop = context.WithCancel(t.Context())
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == "POST" {
-			if orders++; orders == 1 {
-				r.record(&order{}, Record{Text: tooBusy})
-			}
+			orders.Add(1)
+		} else if orders.Load() == 1 {
+			time.Sleep(600 * time.Millisecond)
 		}
 		_, _ = w.Write([]byte(`{"state":"new"}`))
 	}))
@@ -186,7 +187,7 @@ func TestCaseIsRepeatedOnABusyMachine(t *testing.T) {
 	r.Plan.Timeout, r.Plan.speed = 0, 60
 	r.drive(one)
 	r.all.Wait()
-	equal(t, orders, 2)
+	equal(t, orders.Load(), 2)
 	equal(t, judge(r.Plan, one, r.records()).Text, errNoBill.Error())
 }
 

@@ -36,7 +36,7 @@ type window struct {
 	args  []string
 }
 
-const tooBusy = "the machine of the desk was busy: run it again when it is idle"
+const tooBusy = "the order hook answered late, so the machine was busy: run it again when it is idle"
 
 // judge returns the verdict of a case by the records of a run. It depends on its arguments only.
 func judge(p Plan, c Case, recs []Record) Verdict {

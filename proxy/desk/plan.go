@@ -116,11 +116,11 @@ func (p Plan) wait(d time.Duration) time.Duration {
 }
 
 // limit is how long the desk waits for what the partner has to do: wait for a time of a case such as 5m, and a call that
-// gets no reply, or the interval of the plan for "reconcile".
+// gets no reply, or for "reconcile" twice the interval of the plan: a job that reads many bills takes its time.
 func (p Plan) limit(text string) time.Duration {
 	call := 2*p.Timeout + react
 	if text == "reconcile" || p.polls() {
-		return p.Reconcile + call
+		return 2 * (p.Reconcile + call)
 	}
 	d, _ := time.ParseDuration(text) // a test reads those of all cases
 	return max(p.wait(d), call)

@@ -95,7 +95,6 @@ func Run(ctx context.Context, c Config) Result {
 		Transport: c.Transport, CallbackCancelDestroy: true, BaseURL: c.BaseURL, Observe: r.observe,
 	})
 	c.Mount(r)
-	r.all.Go(r.noticeBusy)
 	chosen := slices.DeleteFunc(slices.Clone(all.Cases), func(one Case) bool { return one.ID != "A1" && !one.in(c.Plan.Only) })
 	for i, one := range chosen {
 		if r.Plan.lacks(one.Needs) == "" { // else it is skipped
@@ -141,16 +140,6 @@ func (r *runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	req = req.WithContext(ctx)
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	r.service.ServeHTTP(w, req)
-}
-
-// noticeBusy records when a timer is late: the pauses of the partner may be, too.
-func (r *runner) noticeBusy() {
-	for r.ctx.Err() == nil {
-		began := time.Now()
-		if r.sleep(time.Second / 2); time.Since(began) > time.Second {
-			r.record(&order{}, Record{Text: tooBusy})
-		}
-	}
 }
 
 // drive makes the steps of a case, and records how it ended. On a busy machine it repeats them.

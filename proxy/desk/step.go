@@ -170,9 +170,13 @@ func (r *runner) tell(o *order, what string) {
 	})
 }
 
-// ask asks the hook about an order.
+// ask asks the hook about an order. A late answer shows that a machine is busy.
 func (r *runner) ask(o *order, want []string, times ...string) (said Answer, err error) {
+	began := time.Now()
 	err = r.hook(http.MethodGet, "orders/"+o.id, nil, &said)
+	if time.Since(began) > time.Second/2 {
+		r.record(&order{}, Record{Text: tooBusy})
+	}
 	if err == nil {
 		r.record(o, Record{Text: o.attempt.step, Hook: &said, Want: want, Times: strings.Join(times, "")})
 	}
