@@ -90,11 +90,12 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (res R
 		at, here := newPipes("desk"), newPipes("shop")
 		net := transport(at, here)
 		ctx, stop := context.WithCancel(context.Background())
+		run, end := context.WithCancel(ctx) // the shop goes on after the run
 		s, isShop := handler.(*shop)
 		form := "v2"
 		if isShop {
 			if s.is("stopped") {
-				time.AfterFunc(13*time.Second, stop)
+				time.AfterFunc(13*time.Second, end)
 			}
 			s.client, s.ctx, form = &http.Client{Transport: net, Timeout: 10 * time.Second}, ctx, s.form
 		}
@@ -114,7 +115,8 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (res R
 		if change != nil {
 			change(&c)
 		}
-		res = Run(ctx, c)
+		res = Run(run, c)
+		end()
 		stop()
 		_, _ = desk.Close(), server.Close()
 		if isShop {
