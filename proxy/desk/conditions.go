@@ -38,9 +38,11 @@ func says(w *window) *Verdict {
 		switch said := r.Hook; {
 		case r.Want == nil:
 		case !slices.Contains(r.Want, said.State):
-			return wrong([]Record{r}, "order %s is %q at the partner, expected %s", r.Order, said.State, strings.Join(r.Want, " or "))
+			return wrong([]Record{r}, "order %s is %q at the partner, expected %s",
+				r.Order, said.State, strings.Join(r.Want, " or "))
 		case said.State == "paid" && said.Amount.String() != r.Amount:
-			return wrong([]Record{r}, "the partner booked %q for order %s, the bill is %s", said.Amount, r.Order, r.Amount)
+			return wrong([]Record{r}, "the partner booked %q for order %s, the bill is %s",
+				said.Amount, r.Order, r.Amount)
 		case r.Times != "" && strconv.Itoa(said.Fulfilled) != r.Times:
 			return wrong([]Record{r}, "order %s was fulfilled %d times, expected %s", r.Order, said.Fulfilled, r.Times)
 		}
@@ -61,7 +63,8 @@ func oneBill(w *window) *Verdict {
 			continue
 		}
 		if other, second := first(open, func(o Record) bool { return o.Call.Bill != bill }); second {
-			return wrong([]Record{other, r}, "a second bill was sent for one order: %s, then %s", other.Call.Bill, bill)
+			return wrong([]Record{other, r}, "a second bill was sent for one order: %s, then %s",
+				other.Call.Bill, bill)
 		}
 		if !r.refused() {
 			open = append(open, r)
@@ -100,7 +103,8 @@ func asOrdered(w *window) *Verdict {
 		price := field(body, "price")
 		name := cmp.Or(field(body, "membername"), field(body, "membernm"), customer)
 		if price != r.Amount || name != customer {
-			return wrong([]Record{r}, "the bill is of %s won for %q, the order of %s for %q", price, name, r.Amount, customer)
+			return wrong([]Record{r}, "the bill is of %s won for %q, the order of %s for %q",
+				price, name, r.Amount, customer)
 		}
 	}
 	return nil
@@ -135,16 +139,17 @@ func sent(w *window) *Verdict {
 // follows KIND KIND TIME: the first of some calls is followed by another call about the bill in a time.
 func follows(w *window) *Verdict {
 	within := w.plan.limit(w.args[2])
-	for _, r := range w.calls(w.args[0]) {
-		next, ok := first(w.calls(w.args[1]), func(n Record) bool {
-			return n.N != r.N && n.Call.Bill == r.Call.Bill && !n.Call.Began.Before(r.Call.Began)
-		})
-		if ok && next.Call.Began.Sub(r.Call.Ended) <= within {
-			return nil
-		}
-		return wrong([]Record{r}, "no %s of the bill followed the %s within %s", w.args[1], w.args[0], within)
+	r, found := first(w.calls(w.args[0]), func(Record) bool { return true })
+	if !found {
+		return nil
 	}
-	return nil
+	next, ok := first(w.calls(w.args[1]), func(n Record) bool {
+		return n.N != r.N && n.Call.Bill == r.Call.Bill && !n.Call.Began.Before(r.Call.Began)
+	})
+	if ok && next.Call.Began.Sub(r.Call.Ended) <= within {
+		return nil
+	}
+	return wrong([]Record{r}, "no %s of the bill followed the %s within %s", w.args[1], w.args[0], within)
 }
 
 // never KIND KIND: after the first of some calls there is no other call until the faults are removed.

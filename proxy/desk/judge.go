@@ -140,16 +140,6 @@ func (w *window) is(r Record, word string) bool {
 	return word == "" || c.Operation == word
 }
 
-// said returns the last answer of the hook about the order, if there is one.
-func (w *window) said() (last Record) {
-	for _, r := range w.recs {
-		if r.Hook != nil && r.Order == w.order {
-			last = r
-		}
-	}
-	return last
-}
-
 // first returns the first record that matches.
 func first(recs []Record, matches func(Record) bool) (Record, bool) {
 	i := slices.IndexFunc(recs, matches)

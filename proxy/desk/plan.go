@@ -82,7 +82,8 @@ func ParsePlan(text []byte, lookup func(string) (string, bool)) (p Plan, err err
 		wrong = "hook: expected the URL of the order hook but got: " + p.Hook
 	case other >= 0:
 		wrong = "options: expected " + strings.Join(options, ", ") + " but got: " + p.Options[other]
-	case min(p.Timeout, cmp.Or(p.Reconcile, time.Second)) < time.Second, p.Timeout > time.Minute, p.Reconcile > 20*time.Minute:
+	case min(p.Timeout, cmp.Or(p.Reconcile, time.Second)) < time.Second, p.Timeout > time.Minute,
+		p.Reconcile > 20*time.Minute:
 		wrong = "timeout, reconcile: expected times of at least 1s, and at most 1m and 20m"
 	case p.polls() && p.Reconcile == 0:
 		wrong = "options: expected callbacks, or a time for reconcile: else the partner learns of no payment"

@@ -95,7 +95,9 @@ func Run(ctx context.Context, c Config) Result {
 		Transport: c.Transport, CallbackCancelDestroy: true, BaseURL: c.BaseURL, Observe: r.observe,
 	})
 	c.Mount(r)
-	chosen := slices.DeleteFunc(slices.Clone(all.Cases), func(one Case) bool { return one.ID != "A1" && !one.in(c.Plan.Only) })
+	chosen := slices.DeleteFunc(slices.Clone(all.Cases), func(one Case) bool {
+		return one.ID != "A1" && !one.in(c.Plan.Only)
+	})
 	for i, one := range chosen {
 		if r.Plan.lacks(one.Needs) == "" { // else it is skipped
 			r.drive(one)

@@ -192,7 +192,8 @@ func (r *runner) hook(method, path string, command any, said *Answer) (err error
 		}
 	}()
 	body, _ := json.Marshal(command) // it has texts only
-	req, err := http.NewRequestWithContext(r.ctx, method, strings.TrimSuffix(r.Plan.Hook, "/")+"/"+path, bytes.NewReader(body))
+	address := strings.TrimSuffix(r.Plan.Hook, "/") + "/" + path
+	req, err := http.NewRequestWithContext(r.ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
