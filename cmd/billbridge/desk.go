@@ -20,7 +20,6 @@ const exitDeskUsage = 64
 type deskCommand struct {
 	Cases  bool
 	Plan   string   `placeholder:"FILE"`
-	Hook   string   `placeholder:"URL"`
 	Listen string   `default:"127.0.0.1:8081" placeholder:"ADDR"`
 	Case   []string `placeholder:"ID"`
 	JUnit  string   `name:"junit" placeholder:"FILE"`
@@ -32,18 +31,21 @@ func (c *deskCommand) Run(ctx context.Context, s system) error {
 	switch {
 	case c.Cases:
 		return show(s.out, "desk cases", desk.Cases())
-	case c.Plan == "" || c.Hook == "":
-		return usageError("give --plan and --hook, or --cases")
+	case c.Plan == "":
+		return usageError("give --plan or --cases")
 	}
 	text, err := os.ReadFile(c.Plan)
 	if err != nil {
 		return err
 	}
-	plan, err := desk.ParsePlan(text)
+	plan, err := desk.ParsePlan(text, s.env)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Plan, err)
 	}
-	if err := plan.Choose(c.Case); err != nil {
+	if c.Case != nil {
+		plan.Only = c.Case
+	}
+	if err := plan.CheckOnly(); err != nil {
 		return usageError("--" + err.Error())
 	}
 	listener, err := net.Listen("tcp", c.Listen)
@@ -53,33 +55,21 @@ func (c *deskCommand) Run(ctx context.Context, s system) error {
 	server := http.Server{ReadHeaderTimeout: 5 * time.Second}
 	defer func() { _ = server.Close() }()
 	printf(s.err, "The partner's base URL is http://%s.\n", listener.Addr())
-	res, err := desk.Run(ctx, desk.Config{
-		Plan: plan, Hook: c.Hook,
+	res := desk.Run(ctx, desk.Config{
+		Plan: plan,
 		Mount: func(h http.Handler) {
 			server.Handler = h
 			go func() { _ = server.Serve(listener) }()
 		},
-		Progress: func(one desk.Case, v desk.Verdict) {
-			_ = show(s.err, "desk progress", struct {
-				desk.Case
-				desk.Verdict
-			}{one, v})
-		},
+		Progress: func(v desk.Verdict) { _ = show(s.err, "desk progress", v) },
 	})
-	if err != nil {
-		return err
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err := errors.Join(writePage(c.JUnit, desk.JUnit, res), writePage(c.Report, desk.Report, res)); err != nil {
 		return err
 	}
-	counts := map[string]int{}
-	for _, v := range res.Verdicts {
-		counts[v.Result]++
-	}
-	_ = show(s.out, "desk outcome", struct {
-		desk.Result
-		Counts map[string]int
-	}{res, counts})
+	_ = show(s.out, "desk outcome", res)
 	if code := desk.ExitCodes[res.Outcome()]; code != 0 {
 		return exitCode(code)
 	}

@@ -17,53 +17,64 @@ type Case struct {
 	ID    string   `yaml:"id"`
 	Title string   `yaml:"title"`
 	Needs []string `yaml:"needs"` // options of the plan, or a form
-	// Faults are set by the step "fault". In their texts {a} and {b} stand for the bills of the orders, and {amount}
-	// for the amount of a.
+	// Faults are set by the step "fault". In their texts {bill} and {amount} are those of order a.
 	Faults []caseFault `yaml:"faults"`
 	Steps  []string    `yaml:"steps"` // see runner.step
 	Watch  []string    `yaml:"watch"` // conditions, each a name and its parameters; see conditions
-	Source string      `yaml:"source"`
-	Repair string      `yaml:"repair"`
+	Rule   `yaml:",inline"`
 }
+
+// A Rule says what to repair.
+type Rule struct {
+	// Source is an anchor of translate/billing/INTERFACE.md and a sentence of it.
+	Source string `yaml:"source" json:"source,omitempty"`
+	Repair string `yaml:"repair" json:"repair,omitempty"`
+}
+
+// forms are the texts of each form.
+type forms map[string]string
 
 type caseFault struct {
 	sandbox.Fault `yaml:",inline"`
 	// Bodies are the bodies by the form of the plan.
-	Bodies map[string]string `yaml:"bodies"`
+	Bodies forms `yaml:"bodies"`
 	// Silence delays the reply until after the partner's time-out.
 	Silence bool `yaml:"silence"`
 }
 
-// Group is the first letter of the id.
-func (c Case) Group() string { return c.ID[:1] }
-
-//go:embed cases/*.yaml
-var caseFiles embed.FS
-
-var cases = mustLoad()
-
-// Cases returns the list of cases in their order. It must not be changed.
-func Cases() []Case { return cases }
-
-func mustLoad() (list []Case) {
-	for _, name := range []string{"basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost"} {
-		text, err := caseFiles.ReadFile("cases/" + name + ".yaml")
-		// The anchors of a file share steps and conditions.
-		var file struct {
-			Shared any    `yaml:"shared"`
-			Cases  []Case `yaml:"cases"`
-		}
-		if err = errors.Join(err, yaml.Load(text, &file, yaml.WithKnownFields())); err != nil {
-			panic(fmt.Errorf("%s: %w", name, err))
-		}
-		list = append(list, file.Cases...)
-	}
-	return list
+// in reports whether a list has the case or its group, the first letter of its id; nil has all.
+func (c Case) in(list []string) bool {
+	return len(list) == 0 || slices.Contains(list, c.ID) || slices.Contains(list, c.ID[:1])
 }
 
-// caseOf returns a case of the list.
-func caseOf(id string) Case {
-	return cases[slices.IndexFunc(cases, func(c Case) bool { return c.ID == id })]
+//go:embed cases/*.yaml junit.xml report.html
+var files embed.FS
+
+// A caseFile has cases, or what they share.
+type caseFile struct {
+	Shared any    `yaml:"shared"` // its anchors
+	Every  []Case `yaml:"every"`  // conditions of every case
+	Cases  []Case `yaml:"cases"`
+	// Forged are the bodies of callbacks that the service would not send, by name and form.
+	Forged map[string]forms `yaml:"forged"`
+}
+
+var all = mustLoad()
+
+// Cases returns the list of cases in their order. It must not be changed.
+func Cases() []Case { return all.Cases }
+
+func mustLoad() (all caseFile) {
+	for _, name := range []string{"every", "basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost"} {
+		text, err := files.ReadFile("cases/" + name + ".yaml")
+		before := all.Cases
+		all.Cases = nil
+		if err = errors.Join(err, yaml.Load(text, &all, yaml.WithKnownFields())); err != nil {
+			panic(fmt.Errorf("%s: %w", name, err))
+		}
+		all.Cases = append(before, all.Cases...)
+	}
+	return all
 }
 
 // orderTime is the time in which an order has to reach a state.

@@ -1,8 +1,8 @@
 package desk
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,170 +10,124 @@ import (
 )
 
 // A condition returns why it is not met, or nil.
-type condition func(w *window) *Finding
+type condition func(w *window) *Verdict
 
-// wrong returns a finding with the records that show it.
-func wrong(at []Record, format string, args ...any) *Finding {
-	f := &Finding{Text: fmt.Sprintf(format, args...)}
-	for _, r := range at {
-		f.Records = append(f.Records, r.N)
+// wrong returns that a condition is not met, with the records that show it. The text names the last of their calls.
+func wrong(at []Record, format string, args ...any) *Verdict {
+	v := &Verdict{Text: fmt.Sprintf(format, args...)}
+	for i, r := range at {
+		v.Records = append(v.Records, r.N)
+		if c := r.Call; c != nil && i >= len(at)-2 {
+			code := cmp.Or(c.Code, field(c.Reply, "code"), "none")
+			v.Text += fmt.Sprintf(" [%s %s: HTTP %d, code %s]", c.Operation, c.Bill, c.Status, code)
+		}
 	}
-	return f
+	return v
 }
 
-func one(r Record) []Record { return []Record{r} }
-
-// conditions are the checks of cases by name. says, one-bill, amount and agrees are part of every case.
+// conditions are the checks of cases by name. says is part of every case, as those of every.yaml. The
+// parameters of others are kinds of calls, as window.calls takes them, and numbers.
 var conditions = map[string]condition{
-	"says":                 says,
-	"one-bill":             oneBill,
-	"one-made":             oneMade,
-	"amount":               rightAmount,
-	"agrees":               agrees,
-	"hash":                 rightHash,
-	"pace":                 pace,
-	"retry-after":          retryAfter,
-	"sent":                 sent,
-	"read-after":           readAfter,
-	"read-after-callback":  readAfterCallback,
-	"read-before-shipping": readBeforeShipping,
-	"no-write-blind":       noWriteBlind,
-	"answers":              answers,
-	"booked":               booked,
+	"says": says, "one-bill": oneBill, "accepted": accepted, "as-ordered": asOrdered, "rate": rate,
+	"sent": sent, "follows": follows, "never": never,
 }
 
-// says: the hook answers as the steps "says STATE|STATE [FULFILLED]" say.
-func says(w *window) *Finding {
+// says: the hook answers what was expected when it was asked, with the amount that was paid.
+func says(w *window) *Verdict {
 	for _, r := range w.recs {
-		args, _ := words(r.Text)
-		switch {
-		case r.Hook == nil || !strings.HasPrefix(r.Text, "says "):
-		case !slices.Contains(strings.Split(args[1], "|"), r.Hook.State):
-			return wrong(one(r), "the order is %q at the partner, expected %s", r.Hook.State, args[1])
-		case len(args) > 2 && strconv.Itoa(r.Hook.Fulfilled) != args[2]:
-			return wrong(one(r), "the order was fulfilled %d times, expected %s", r.Hook.Fulfilled, args[2])
+		switch said := r.Hook; {
+		case r.Want == nil:
+		case !slices.Contains(r.Want, said.State):
+			return wrong([]Record{r}, "order %s is %q at the partner, expected %s",
+				r.Order, said.State, strings.Join(r.Want, " or "))
+		case said.State == "paid" && said.Amount.String() != r.Amount:
+			return wrong([]Record{r}, "the partner booked %q for order %s, the bill is %s",
+				said.Amount, r.Order, r.Amount)
+		case r.Times != "" && strconv.Itoa(said.Fulfilled) != r.Times:
+			return wrong([]Record{r}, "order %s was fulfilled %d times, expected %s", r.Order, said.Fulfilled, r.Times)
 		}
 	}
 	return nil
 }
 
-// oneBill: no second bill. It counts what was sent, not what was made. A new bill is allowed after the partner has read
-// that the one before is destroyed.
-func oneBill(w *window) *Finding {
-	var made []Record // the first create of each bill
-	destroyed := map[string]bool{}
+// oneBill: no second bill. It counts what was sent, not what was made. Another bill is allowed after the partner has
+// read that the one before is destroyed, or if each create of that was refused.
+func oneBill(w *window) *Verdict {
+	var open []Record // creates of bills that may exist
 	for _, r := range w.calls("") {
-		if bill, state := r.shown(); state == "D" {
-			destroyed[bill] = true
+		bill := r.Call.Bill
+		if r.destroyed() {
+			open = slices.DeleteFunc(open, func(o Record) bool { return o.Call.Bill == bill })
 		}
-		id, n := r.Call.Bill, len(made)
-		if r.Call.Operation != "bill.create" || slices.ContainsFunc(made, func(m Record) bool { return m.Call.Bill == id }) {
+		if r.Call.Operation != "bill.create" {
 			continue
 		}
-		made = append(made, r)
-		if n > 0 && !destroyed[made[n-1].Call.Bill] {
-			return wrong(made, "a second bill was sent for one order: %s, then %s", made[n-1].Call.Bill, id)
+		if other, second := first(open, func(o Record) bool { return o.Call.Bill != bill }); second {
+			return wrong([]Record{other, r}, "a second bill was sent for one order: %s, then %s",
+				other.Call.Bill, bill)
+		}
+		if !r.refused() {
+			open = append(open, r)
 		}
 	}
 	return nil
 }
 
-// oneMade: exactly one bill is left for the order. It is for refusals that are known to have done nothing.
-func oneMade(w *window) *Finding {
-	if open := w.open(); len(open) != 1 {
-		return wrong(w.calls("bill.create"), "%d bills are left for the order, expected 1", len(open))
+// byState are the codes that can be right, as the state of the bill decides; callbacks have none.
+var byState = []string{"", "0000", "BILL_002", "BILL_003", "BILL_006"}
+
+// accepted: there is a create, and the service takes an operation at the second attempt at the latest. What a state or
+// a fault refuses does not count, nor BILL_001 after a create of the order that had an effect.
+func accepted(w *window) *Verdict {
+	if w.calls("bill.create") == nil && w.order == "a" {
+		return &Verdict{Text: errNoBill.Error()}
 	}
-	return nil
-}
-
-// rightAmount: each create has the amount of the order.
-func rightAmount(w *window) *Finding {
-	for _, r := range w.recs {
-		if r.Call == nil || r.Call.Operation != "bill.create" {
-			continue
-		}
-		if price := field(r.Call.Request, "price"); price != r.Amount {
-			return wrong(one(r), "the price of the bill is %s, the order's is %s", price, r.Amount)
-		}
-	}
-	return nil
-}
-
-// states are the states of an order at the partner that agree with the state of its bill.
-var states = map[string]string{"W": "waiting", "F": "paid", "C": "refunded", "D": "withdrawn"}
-
-// open returns the states at the partner that agree with the bills of the order that are not destroyed.
-func (w *window) open() (list []string) {
-	for _, state := range slices.Sorted(maps.Values(w.book())) {
-		if state != "D" {
-			list = append(list, states[state])
-		}
-	}
-	return list
-}
-
-// agrees: at the end the partner's state of each order is that of a bill of it; that of a destroyed one only if it has
-// no other.
-func agrees(w *window) *Finding {
-	for _, w.order = range []string{"a", "b"} {
-		last, want := w.last(), w.open()
-		switch {
-		case last.Hook == nil:
-			continue
-		case len(w.book()) == 0:
-			want = []string{"new", "unknown"}
-		case len(want) == 0:
-			want = []string{states["D"]}
-		}
-		if !slices.Contains(want, last.Hook.State) {
-			return wrong(one(last), "the order is %q at the partner, but %s by the service's book",
-				last.Hook.State, strings.Join(slices.Compact(want), " or "))
+	made := w.calls("bill.create/done|bill.create/lost")
+	refused := slices.DeleteFunc(w.calls(""), func(r Record) bool {
+		return r.lost() || slices.Contains(byState, r.Call.Code) || r.Call.Code == "BILL_001" && made != nil
+	})
+	for i, r := range refused {
+		c := r.Call
+		if i > 0 || w.calls(c.Operation+"/done") == nil {
+			return wrong([]Record{r}, "%s was refused with %s. Wrong or missing: %s", c.Operation, c.Code,
+				cmp.Or(c.Field, c.HashText, "see the code"))
 		}
 	}
 	return nil
 }
 
-// rightHash: the hash of an operation is right at the second attempt at the latest.
-func rightHash(w *window) *Finding {
-	refused := slices.DeleteFunc(w.calls(w.args[0]), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
-	if len(refused) < 2 {
-		return nil
-	}
-	return wrong(refused, "the hash was wrong at the second attempt, too; expected the hash of %s", refused[1].Call.HashText)
-}
-
-// pace: the same write for the same bill is at most once per second. A second attempt at the hash may come at once.
-func pace(w *window) *Finding {
-	last := map[string]Record{}
-	for _, r := range w.calls("write") {
-		key := r.Call.Operation + r.Call.Bill
-		before, again := last[key]
-		switch {
-		case r.Call.Code == "VALIDATION_002":
-			continue
-		case again && r.Call.Began.Sub(before.Call.Began) < time.Second:
-			return wrong([]Record{before, r}, "repeated after less than a second")
-		}
-		last[key] = r
-	}
-	return nil
-}
-
-// retryAfter: a create is not repeated before the time that the reply asked for.
-func retryAfter(w *window) *Finding {
-	creates := w.calls("bill.create")
-	for i := 1; i < len(creates); i++ {
-		before, r := creates[i-1], creates[i]
-		seconds := before.Call.Fault.RetryAfter
-		if r.Call.Began.Sub(before.Call.Ended) < time.Duration(seconds)*time.Second {
-			return wrong([]Record{before, r}, "repeated before the %d s of Retry-After", seconds)
+// asOrdered: each create has the amount of the order, and the name of the customer is not damaged.
+func asOrdered(w *window) *Verdict {
+	for _, r := range w.calls("bill.create") {
+		body := r.Call.Request
+		price := field(body, "price")
+		name := cmp.Or(field(body, "membername"), field(body, "membernm"), customer)
+		if price != r.Amount || name != customer {
+			return wrong([]Record{r}, "the bill is of %s won for %q, the order of %s for %q",
+				price, name, r.Amount, customer)
 		}
 	}
 	return nil
 }
 
-// sent: an operation is sent at least MIN and at most MAX times.
-func sent(w *window) *Finding {
+// rate KIND N TIME: there are not more than N calls with the same operation and bill in a time, and none before the time
+// that the reply asked for.
+func rate(w *window) *Verdict {
+	most, _ := strconv.Atoi(w.args[1])
+	pause, _ := time.ParseDuration(w.args[2])
+	list := w.calls(w.args[0])
+	for i := most; i < len(list); i++ {
+		before, now := list[i-most].Call, list[i].Call
+		least := max(pause, time.Duration(before.Fault.RetryAfter)*time.Second)
+		if before.Bill == now.Bill && before.Operation == now.Operation && now.Began.Sub(before.Began) < least {
+			return wrong([]Record{list[i-most], list[i]}, "sent more than %d times within %s", most, least)
+		}
+	}
+	return nil
+}
+
+// sent KIND MIN MAX: calls are sent at least MIN and at most MAX times.
+func sent(w *window) *Verdict {
 	list := w.calls(w.args[0])
 	least, _ := strconv.Atoi(w.args[1])
 	if most, _ := strconv.Atoi(w.args[2]); len(list) < least || len(list) > most {
@@ -182,110 +136,32 @@ func sent(w *window) *Finding {
 	return nil
 }
 
-// readAfter: after the first call of an operation whose reply was lost, the partner reads that bill, or repeats the
-// call with the same bill, in a time.
-func readAfter(w *window) *Finding {
-	lost, ok := first(w.calls(w.args[0]), Record.lost)
-	if !ok {
-		return nil // the partner sent nothing: other conditions say so
-	}
-	_, within := w.plan.duration(w.args[1])
-	next, ok := first(w.recs, func(r Record) bool {
-		return r.Call != nil && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
-			(r.Call.Operation == "bill.read" || r.Call.Operation == w.args[0])
-	})
-	if ok && next.Call.Began.Sub(lost.Call.Ended) <= within {
+// follows KIND KIND TIME: the first of some calls is followed by another call about the bill in a time.
+func follows(w *window) *Verdict {
+	within := w.plan.limit(w.args[2])
+	r, found := first(w.calls(w.args[0]), func(Record) bool { return true })
+	if !found {
 		return nil
 	}
-	return wrong(one(lost), "%s got no usable reply, and no read of %s followed within %s",
-		w.args[0], lost.Call.Bill, w.args[1])
-}
-
-var noCallback = &Finding{Text: "no callback reached the partner"}
-
-// readAfterCallback: a callback is followed by a read of the bill in a time; with or-refused, or refused by the partner.
-func readAfterCallback(w *window) *Finding {
-	got, ok := first(w.calls(opCallback), func(Record) bool { return true })
-	switch {
-	case !ok:
-		return noCallback
-	case len(w.args) > 1 && !accepted(got):
+	next, ok := first(w.calls(w.args[1]), func(n Record) bool {
+		return n.N != r.N && n.Call.Bill == r.Call.Bill && !n.Call.Began.Before(r.Call.Began)
+	})
+	if ok && next.Call.Began.Sub(r.Call.Ended) <= within {
 		return nil
 	}
-	_, within := w.plan.duration(w.args[0])
-	_, ok = first(w.calls("bill.read"), func(r Record) bool {
-		after := r.Call.Began.Sub(got.Call.Began)
-		return after >= 0 && after <= within
-	})
-	if ok {
-		return nil
-	}
-	return wrong(one(got), "no read of the bill followed the callback within %s", w.args[0])
+	return wrong([]Record{r}, "no %s of the bill followed the %s within %s", w.args[1], w.args[0], within)
 }
 
-// readBeforeShipping: the partner says that it fulfilled the order only after it read that the bill is paid.
-func readBeforeShipping(w *window) *Finding {
-	read, ok := first(w.calls("bill.read"), func(r Record) bool {
-		_, state := r.shown()
-		return state == "F"
-	})
-	r, said := first(w.recs, func(r Record) bool {
-		return r.Hook != nil && r.Order == w.order && r.Hook.Fulfilled > 0
-	})
-	if said && (!ok || read.Call.Began.After(r.At)) {
-		return wrong(one(r), "the order was fulfilled before any read showed that the bill is paid")
-	}
-	return nil
-}
-
-// noWriteBlind: while reads of a bill fail, the partner writes nothing.
-func noWriteBlind(w *window) *Finding {
-	failed, ok := first(w.calls("bill.read"), Record.lost)
-	if !ok {
-		return wrong(nil, "the partner did not read the bill")
-	}
+// never KIND KIND: after the first of some calls there is no other call until the faults are removed.
+func never(w *window) *Verdict {
 	end, _ := first(w.recs, func(r Record) bool { return r.Text == "clear" })
-	wrote, ok := first(w.calls("write"), func(r Record) bool {
-		return r.after(failed) && (end.N == 0 || r.Call.Began.Before(end.At))
-	})
-	if ok {
-		return wrong([]Record{failed, wrote}, "%s was sent although the read had failed", wrote.Call.Operation)
-	}
-	return nil
-}
-
-// accepted reports whether the partner answered a callback with HTTP 200 and the code 0000.
-func accepted(r Record) bool { return r.Call.Status == 200 && field(r.Call.Reply, "code") == "0000" }
-
-// answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
-func answers(w *window) *Finding {
-	list := w.calls(opCallback)
-	if len(list) == 0 {
-		return noCallback
-	}
-	for _, r := range list {
-		bad := r.Call.Status >= 500
-		if w.args[0] == "0000" {
-			bad = !accepted(r) && !r.Call.Fault.Drop
+	for _, r := range w.calls(w.args[0]) {
+		next, ok := first(w.calls(w.args[1]), func(n Record) bool {
+			return n.after(r) && (end.N == 0 || end.after(n))
+		})
+		if ok {
+			return wrong([]Record{r, next}, "%s was sent after %s", next.Call.Operation, w.args[0])
 		}
-		if bad {
-			return wrong(one(r), "a callback was answered with HTTP %d and the code %q",
-				r.Call.Status, field(r.Call.Reply, "code"))
-		}
-	}
-	return nil
-}
-
-// booked: the amount that the partner booked is that of the bill. It may not say the amount, unless "told" is given.
-func booked(w *window) *Finding {
-	last := w.last()
-	switch said := last.Hook; {
-	case said == nil, said.Amount == "" && len(w.args) == 0:
-		return nil
-	case said.Amount == "":
-		return wrong(one(last), "the order hook does not say which amount was booked")
-	case said.Amount.String() != last.Amount:
-		return wrong(one(last), "the partner booked %s, the bill is %s", said.Amount, last.Amount)
 	}
 	return nil
 }

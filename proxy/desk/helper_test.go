@@ -66,8 +66,8 @@ const testKey = "desk-test-key-0001"
 
 // planOf returns a plan with all options, and the waiting times as they are.
 func planOf(t testing.TB, form string) Plan {
-	p, err := ParsePlan([]byte("{partner: shop, form: " + form + ", api_key: " + testKey +
-		", options: [cancel, destroy, resend], timeout: 10s, reconcile: 15m}"))
+	p, err := ParsePlan([]byte("{partner: shop, form: "+form+", api_key: "+testKey+
+		", options: [callbacks, cancel, destroy, resend], timeout: 10s, reconcile: 15m, hook: http://shop/desk}"), nil)
 	must(t, err)
 	p.speed = 1
 	return p
@@ -90,27 +90,33 @@ func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (res R
 		at, here := newPipes("desk"), newPipes("shop")
 		net := transport(at, here)
 		ctx, stop := context.WithCancel(context.Background())
+		run, end := context.WithCancel(ctx) // the shop goes on after the run
 		s, isShop := handler.(*shop)
 		form := "v2"
 		if isShop {
+			if s.is("stopped") {
+				time.AfterFunc(13*time.Second, end)
+			}
 			s.client, s.ctx, form = &http.Client{Transport: net, Timeout: 10 * time.Second}, ctx, s.form
 		}
 		server := &http.Server{Handler: handler}
 		go func() { _ = server.Serve(here) }()
 		desk := &http.Server{}
 		c := Config{
-			Plan: planOf(t, form), Hook: "http://shop/desk", Transport: net,
+			Plan: planOf(t, form), Transport: net, Progress: func(Verdict) {},
 			Mount: func(h http.Handler) {
 				desk.Handler = h
 				go func() { _ = desk.Serve(at) }()
 			},
 		}
+		if isShop {
+			s.adapt(&c.Plan)
+		}
 		if change != nil {
 			change(&c)
 		}
-		var err error
-		res, err = Run(ctx, c)
-		must(t, err)
+		res = Run(run, c)
+		end()
 		stop()
 		_, _ = desk.Close(), server.Close()
 		if isShop {

@@ -17,23 +17,17 @@ const (
 	Interrupted = "INTERRUPTED"
 )
 
-// A Verdict is the result of a case.
+// A Verdict is the result of a case: of the conditions that are not met the first one, or the first warning.
 type Verdict struct {
-	Case     string    `json:"case"`
-	Result   string    `json:"result"`
-	Text     string    `json:"text,omitempty"` // why it is skipped or unknown
-	Findings []Finding `json:"findings,omitempty"`
+	Case    string `json:"case"`
+	Title   string `json:"title"`
+	Result  string `json:"result"`
+	Text    string `json:"text,omitempty"` // why it did not pass
+	Rule           // that was broken
+	Records []int  `json:"records,omitempty"` // that show it
 }
 
-// A Finding is a condition that is not met.
-type Finding struct {
-	Condition string `json:"condition"`
-	Level     string `json:"level"` // FAIL or WARN
-	Text      string `json:"text"`
-	Records   []int  `json:"records,omitempty"` // that show it
-}
-
-// A window has the records of a case.
+// A window has the records of a case, by the time at which they began.
 type window struct {
 	plan Plan
 	recs []Record
@@ -42,50 +36,61 @@ type window struct {
 	args  []string
 }
 
+const tooBusy = "the order hook answered late, so the machine was busy: run it again when it is idle"
+
 // judge returns the verdict of a case by the records of a run. It depends on its arguments only.
 func judge(p Plan, c Case, recs []Record) Verdict {
 	recs = slices.DeleteFunc(slices.Clone(recs), func(r Record) bool { return r.Case != c.ID })
-	v := Verdict{Case: c.ID, Result: Passed}
-	w := &window{plan: p, recs: recs}
-	need := p.lacks(c.Needs)
+	slices.SortStableFunc(recs, func(a, b Record) int { return a.began().Compare(b.began()) })
+	stopped, _ := first(recs, func(r Record) bool { return r.Error != "" })
+	_, busy := first(recs, func(r Record) bool { return r.Text == tooBusy })
+	ended := len(recs)
+	for ended > 0 && recs[ended-1].Text != end {
+		ended--
+	}
+	v := Verdict{Case: c.ID, Title: c.Title, Result: Unknown, Text: cmp.Or(stopped.Error, "it was not run")}
+	need, unknown := p.lacks(c.Needs), v
 	switch {
 	case need != "":
 		v.Result, v.Text = Skipped, "the plan does not declare "+need
 		return v
-	case len(recs) == 0:
-		v.Result = Unknown
+	case ended == 0:
 		return v
 	}
-	failed, onlyHook := false, true // the hook alone fails the case
-	for _, text := range append([]string{"says", "one-bill", "amount", "agrees"}, c.Watch...) {
-		level := "FAIL"
-		if rest, warn := strings.CutPrefix(text, "warn "); warn {
-			text, level = rest, "WARN"
-		}
-		name, order := words(text)
-		if name[0] == "one-bill" && slices.Contains(c.Watch, "one-made") {
-			continue
-		}
-		w.order, w.args = order, name[1:]
-		if f := conditions[name[0]](w); f != nil {
-			v.Findings, v.Result = append(v.Findings, Finding{text, level, f.Text, f.Records}), Warning
-			if level == "FAIL" {
-				failed, onlyHook = true, onlyHook && (text == "agrees" || text == "says")
-			}
-		}
+	v.Result, v.Text = Passed, ""
+	w := &window{plan: p, recs: recs}
+	for _, e := range all.Every { // also in what the partner does after the end of the case
+		v.check(w, e)
 	}
-	w.order = "a"
-	_, ended := first(recs, func(r Record) bool { return r.Book != nil })
-	stopped, _ := first(recs, func(r Record) bool { return r.Error != "" })
-	_, called := first(recs, func(r Record) bool { return r.Call != nil })
-	noCreate := len(w.calls("bill.create"))+len(w.book()) == 0
-	switch {
-	case noCreate && onlyHook, stopped.Error != "" && (onlyHook || !called), !ended:
-		v.Result, v.Text, v.Findings = Unknown, cmp.Or(stopped.Error, errNoBill.Error()), nil
-	case failed:
-		v.Result = Failed
+	w.recs = recs[:ended]
+	v.check(w, c)
+	if stopped.Error != "" && (v.Result != Failed || v.Text == errNoBill.Error()) {
+		return unknown
+	}
+	c.Watch = []string{"says"}
+	if v.check(w, c); busy && v.Result != Passed {
+		unknown.Text = tooBusy
+		return unknown
 	}
 	return v
+}
+
+// check checks the conditions of a case, or of all cases, unless one has failed before.
+func (v *Verdict) check(w *window, c Case) {
+	for _, text := range c.Watch {
+		result := Failed
+		if rest, warn := strings.CutPrefix(text, "warn "); warn {
+			text, result = rest, Warning
+		}
+		name, order := words(text)
+		w.order, w.args = order, name[1:]
+		if v.Result == Failed || v.Result == result {
+			continue
+		}
+		if f := conditions[name[0]](w); f != nil {
+			v.Result, v.Text, v.Records, v.Rule = result, f.Text, f.Records, c.Rule
+		}
+	}
 }
 
 // ExitCodes are the exit codes of commands by the outcome of a run; 0 for PASSED.
@@ -93,43 +98,46 @@ var ExitCodes = map[string]int{Failed: 1, Interrupted: 2}
 
 // Outcome is the result of a run: FAILED, INTERRUPTED or PASSED, whichever comes first.
 func (res Result) Outcome() string {
-	outcome := Passed
-	for _, v := range res.Verdicts {
-		switch v.Result {
-		case Failed:
-			return Failed
-		case Unknown:
-			outcome = Interrupted
-		}
+	switch n := res.Counts(); {
+	case n[Failed] > 0:
+		return Failed
+	case n[Unknown] > 0:
+		return Interrupted
 	}
-	return outcome
+	return Passed
 }
 
-// writes are the operations that "write" stands for.
-var writes = []string{"bill.create", "bill.destroy", "bill.cancel"}
-
-// calls returns the calls of an operation for the order, or of any if it is empty, as records.
-func (w *window) calls(operation string) []Record {
-	return slices.DeleteFunc(slices.Clone(w.recs), func(r Record) bool {
-		return r.Call == nil || r.Order != w.order || operation != "" && r.Call.Operation != operation &&
-			(operation != "write" || !slices.Contains(writes, r.Call.Operation))
-	})
-}
-
-// book returns the states of the bills of the order at the end of the case.
-func (w *window) book() map[string]string {
-	r, _ := first(w.recs, func(r Record) bool { return r.Book != nil && r.Order == w.order })
-	return r.Book
-}
-
-// last returns the last answer of the hook about the order, if there is one.
-func (w *window) last() (last Record) {
+// calls returns the calls for the order that are of one of some kinds, such as bill.read or bill.create/lost|write.
+func (w *window) calls(kinds string) (list []Record) {
 	for _, r := range w.recs {
-		if r.Hook != nil && r.Order == w.order {
-			last = r
+		if r.Call != nil && r.Order == w.order && slices.ContainsFunc(strings.Split(kinds, "|"), func(kind string) bool {
+			words := strings.Split(kind, "/")
+			return !slices.ContainsFunc(words, func(word string) bool { return !w.is(r, word) })
+		}) {
+			list = append(list, r)
 		}
 	}
-	return last
+	return list
+}
+
+// is reports whether a call has a property, or is of an operation.
+func (w *window) is(r Record, word string) bool {
+	c := r.Call
+	switch word {
+	case "lost":
+		return r.lost()
+	case "done": // or a callback that the partner accepted
+		return c.Done
+	case "hashed":
+		return c.Code != "VALIDATION_002"
+	case "unanswered":
+		return !c.Done && !c.Fault.Drop
+	case "5xx":
+		return c.Status >= 500
+	case "key-in-url":
+		return strings.Contains(c.Path, w.plan.Key)
+	}
+	return word == "" || c.Operation == word
 }
 
 // first returns the first record that matches.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,17 +20,20 @@ type Plan struct {
 	Form string `yaml:"form"`
 	// Key is the key of the partner's test system.
 	Key string `yaml:"api_key"`
-	// Options are the operations that the partner uses besides create and read: cancel, destroy, resend. A case that
-	// needs another one is skipped.
+	// Options are what the partner uses besides create and read: callbacks, cancel, destroy, resend. A case that needs
+	// another one is skipped.
 	Options []string `yaml:"options"`
 	// Timeout is the longest time that the partner waits for a reply; 30 s if 0.
 	Timeout time.Duration `yaml:"timeout"`
 	// Reconcile is the interval of the partner's own reads of its bills; none if 0.
 	Reconcile time.Duration `yaml:"reconcile"`
 
-	// Run is the name of the run, which Run sets. Only are its cases or groups; all if empty.
-	Run  string   `yaml:"-"`
-	Only []string `yaml:"-"`
+	// Hook is the base URL of the order hook.
+	Hook string `yaml:"hook"`
+	// Only are the cases or groups of the run, beside the first case; all if empty.
+	Only []string `yaml:"case"`
+
+	Run string `yaml:"-"` // the name of the run, which Run sets
 	// speed divides the waiting times of cases, but not the times above. The clock of the service is advanced instead.
 	speed int
 }
@@ -36,38 +41,60 @@ type Plan struct {
 // react is the longest pause before a partner acts again.
 const react = 2 * time.Second
 
-// Choose limits the run to cases and groups. A name of none is an error: a run without cases would pass.
-func (p *Plan) Choose(only []string) error {
-	for _, name := range only {
-		if p.Only = []string{name}; !slices.ContainsFunc(cases, p.applies) {
+// CheckOnly checks the names of Only. One that is neither a case nor a group is an error: a run without cases would pass.
+func (p Plan) CheckOnly() error {
+	for _, name := range p.Only {
+		if !slices.ContainsFunc(all.Cases, func(c Case) bool { return c.in([]string{name}) }) {
 			return fmt.Errorf("case: expected a case or a group but got: %q", name)
 		}
 	}
-	p.Only = only
 	return nil
 }
 
-// ParsePlan reads a plan. Unknown keys are errors.
-func ParsePlan(text []byte) (p Plan, err error) {
+var (
+	options = []string{"callbacks", "cancel", "destroy", "resend"}
+	goodKey = regexp.MustCompile(`^[!-z|-~]{1,32}$`) // without {, as in ${env:NAME}
+)
+
+// ParsePlan reads a plan. Unknown keys are errors. It calls lookup for ${env:NAME}, unless lookup is nil.
+func ParsePlan(text []byte, lookup func(string) (string, bool)) (p Plan, err error) {
 	if err := yaml.Load(text, &p, yaml.WithKnownFields()); err != nil {
+		if strings.Contains(err.Error(), "time.Duration") {
+			err = fmt.Errorf("timeout, reconcile: expected a time such as 10s: %w", err)
+		}
 		return p, err
 	}
+	if name, ok := strings.CutPrefix(p.Key, "${env:"); ok && lookup != nil {
+		p.Key, _ = lookup(strings.TrimSuffix(name, "}"))
+	}
 	p.Timeout, p.speed = cmp.Or(p.Timeout, 30*time.Second), 60
-	for _, option := range p.Options {
-		if !slices.Contains([]string{"cancel", "destroy", "resend"}, option) {
-			return p, fmt.Errorf("options: expected cancel, destroy or resend but got: %q", option)
-		}
-	}
+	u, _ := url.Parse(p.Hook)
+	other := slices.IndexFunc(p.Options, func(o string) bool { return !slices.Contains(options, o) })
+	wrong := ""
 	switch {
+	case strings.TrimSpace(p.Partner) == "":
+		wrong = "partner: expected a name"
 	case p.Form != "v2" && p.Form != "legacy":
-		return p, fmt.Errorf("form: expected v2 or legacy but got: %q", p.Form)
-	case p.Key == "" || len(p.Key) > 32:
-		return p, errors.New("api_key: expected 1 to 32 characters")
-	case min(p.Timeout, p.Reconcile) < 0 || p.Reconcile > 20*time.Minute:
-		return p, errors.New("timeout, reconcile: expected times above zero, and at most 20m for reconcile")
+		wrong = "form: expected v2 or legacy but got: " + p.Form
+	case !goodKey.MatchString(p.Key):
+		wrong = "api_key: expected 1 to 32 characters, or in a file ${env:NAME} with the name of a variable that has them"
+	case u == nil || u.Host == "":
+		wrong = "hook: expected the URL of the order hook but got: " + p.Hook
+	case other >= 0:
+		wrong = "options: expected " + strings.Join(options, ", ") + " but got: " + p.Options[other]
+	case min(p.Timeout, cmp.Or(p.Reconcile, time.Second)) < time.Second, p.Timeout > time.Minute,
+		p.Reconcile > 20*time.Minute:
+		wrong = "timeout, reconcile: expected times of at least 1s, and at most 1m and 20m"
+	case p.polls() && p.Reconcile == 0:
+		wrong = "options: expected callbacks, or a time for reconcile: else the partner learns of no payment"
+	default:
+		return p, p.CheckOnly()
 	}
-	return p, nil
+	return p, errors.New(wrong)
 }
+
+// polls reports whether the partner gets no callbacks.
+func (p Plan) polls() bool { return !slices.Contains(p.Options, "callbacks") }
 
 // lacks returns the first need that the plan does not declare, or "".
 func (p Plan) lacks(needs []string) string {
@@ -79,29 +106,25 @@ func (p Plan) lacks(needs []string) string {
 	return ""
 }
 
-// wait is how long the desk waits instead of a time of a case.
+// wait is how long the desk waits instead of a time of a case. If that is a minute or more, a partner that polls reads
+// its bills in that time.
 func (p Plan) wait(d time.Duration) time.Duration {
-	return max(d/time.Duration(p.speed), react)
-}
-
-// within is wait for what the partner has to do: it includes a call that gets no reply.
-func (p Plan) within(d time.Duration) time.Duration {
-	return max(p.wait(d), 2*p.Timeout+react)
-}
-
-// duration returns a time of a case: 5m, or "reconcile" for the interval of the plan and a call.
-func (p Plan) duration(text string) (d, within time.Duration) {
-	if text == "reconcile" {
-		d = p.Reconcile + 2*p.Timeout + react
-		return d, d
+	real := max(d/time.Duration(p.speed), react)
+	if p.polls() && d >= time.Minute {
+		real = max(real, p.Reconcile+react)
 	}
-	d, _ = time.ParseDuration(text) // a test reads those of all cases
-	return d, p.within(d)
+	return real
 }
 
-// applies reports whether the run has a case.
-func (p Plan) applies(c Case) bool {
-	return len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
+// limit is how long the desk waits for what the partner has to do: wait for a time of a case such as 5m, and a call that
+// gets no reply, or for "reconcile" twice the interval of the plan: a job that reads many bills takes its time.
+func (p Plan) limit(text string) time.Duration {
+	call := 2*p.Timeout + react
+	if text == "reconcile" || p.polls() {
+		return 2 * (p.Reconcile + call)
+	}
+	d, _ := time.ParseDuration(text) // a test reads those of all cases
+	return max(p.wait(d), call)
 }
 
 // words returns the words of a step or a condition, and the order that it is about: "b" at the end, else "a".

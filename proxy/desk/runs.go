@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -46,20 +47,10 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 		sandbox.Refuse(w, http.StatusNotFound, "expected POST /api/runs")
 		return
 	}
-	var in struct {
-		Plan json.RawMessage `json:"plan"`
-		Hook string          `json:"hook"`
-		Case []string        `json:"case"`
-	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 64<<10))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&in)
-	plan := Plan{}
+	var plan Plan
+	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err == nil {
-		plan, err = ParsePlan(in.Plan) // JSON is YAML
-	}
-	if err == nil {
-		err = plan.Choose(in.Case)
+		plan, err = ParsePlan(text, nil) // JSON is YAML
 	}
 	if err != nil {
 		sandbox.Refuse(w, http.StatusBadRequest, err.Error())
@@ -78,21 +69,11 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	}
 	base := r.Base + "/r/" + name
 	say(map[string]string{"base_url": base})
-	res, err := Run(req.Context(), Config{
-		Plan: plan, Hook: in.Hook, Transport: r.Transport, BaseURL: base,
-		Mount: func(h http.Handler) { r.running.Store(name, h) },
-		Progress: func(one Case, v Verdict) {
-			say(struct {
-				Title string `json:"title"`
-				Verdict
-				Why string `json:"why,omitempty"`
-			}{one.Title, v, v.Why()})
-		},
+	res := Run(req.Context(), Config{
+		Plan: plan, Transport: r.Transport, BaseURL: base,
+		Mount:    func(h http.Handler) { r.running.Store(name, h) },
+		Progress: func(v Verdict) { say(v) },
 	})
-	if err != nil {
-		say(map[string]string{"error": err.Error()})
-		return
-	}
 	var report, junit bytes.Buffer
 	_, _ = Report(&report, res), JUnit(&junit, res) // in memory they do not fail
 	say(map[string]any{

@@ -15,7 +15,10 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s"}`
+// planFor returns a plan with a hook and cases.
+func planFor(hook, cases string) string {
+	return `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s","options":["callbacks"],"hook":"` + hook + `","case":[` + cases + `]}`
+}
 
 // post starts a practice, and returns the answer as far as it is there.
 func post(t *testing.T, r *Runs, owner, body string, status int) *httptest.ResponseRecorder {
@@ -50,11 +53,11 @@ func TestRunOverHTTP(t *testing.T) {
 			test.Close()
 			s.all.Wait()
 		}()
-		answer := json.NewDecoder(post(t, r, owner, fmt.Sprintf(`{"plan":%s,"hook":"%s/desk","case":["A1"]}`, plan, test.URL), 200).Body)
+		answer := json.NewDecoder(post(t, r, owner, planFor(test.URL+"/desk", `"A1"`), 200).Body)
 		var first struct {
 			BaseURL string `json:"base_url"`
 		}
-		var row struct{ Case, Title, Result, Why string }
+		var row struct{ Case, Title, Result, Text, Source, Repair string }
 		var end struct {
 			Outcome, Report, JUnit string
 			ExitCode               int `json:"exit_code"`
@@ -63,7 +66,7 @@ func TestRunOverHTTP(t *testing.T) {
 			must(t, answer.Decode(line))
 		}
 		equal(t, first.BaseURL, base)
-		has(t, strings.Join([]string{row.Case, row.Title, row.Result, row.Why}, "; "),
+		has(t, strings.Join([]string{row.Case, row.Title, row.Result, row.Text, row.Repair, row.Source}, "; "),
 			"A1; A bill is created as ordered; FAILED; a second bill was sent for one order")
 		equal(t, []any{end.Outcome, end.ExitCode}, []any{Failed, 1})
 		has(t, end.Report, "a second bill was sent")
@@ -83,7 +86,7 @@ func TestRunEndsWithItsCaller(t *testing.T) {
 	r := &Runs{Base: "http://desk"}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.Serve(w, req, req.Header.Get("Owner")) }))
 	defer api.Close()
-	body := `{"plan":` + plan + `,"hook":"` + hook.URL + `"}`
+	body := planFor(hook.URL, "")
 	begin := func(owner string) (stop func()) {
 		ctx, stop := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, "POST", api.URL+"/api/runs", strings.NewReader(body))
@@ -107,12 +110,11 @@ func TestRunIsRefused(t *testing.T) {
 	t.Parallel()
 	r := &Runs{}
 	for body, says := range map[string]string{
-		"":                       "EOF",
-		`{"plan":{"form":"v3"}}`: "form: expected v2 or legacy",
-		`{"plan":` + plan + `,"hook":"http://h","case":["U","U99"]}`: `got: \"U99\"`,
-		`{"nonsense":1}`: "nonsense",
-		`{"plan":` + plan + `,"hook":"` + strings.Repeat("h", 64<<10) + `"}`:      "too large",
-		`{"plan":{"form":"v2","api_key":"k","practice":false},"hook":"http://h"}`: "practice",
+		"{}": "partner: expected a name", "": "yaml", `{"nonsense":1}`: "nonsense",
+		planFor("http://h", `"U","U99"`):                                    `got: \"U99\"`,
+		planFor("nowhere", ""):                                              "hook: expected the URL of the order hook but got: nowhere",
+		planFor(strings.Repeat("h", maxBody), ""):                           "too large",
+		strings.Replace(planFor("http://h", ""), testKey, "${env:HOME}", 1): "api_key",
 	} {
 		has(t, post(t, r, "", body, 400).Body.String(), says)
 	}
@@ -134,6 +136,6 @@ func TestR32_RunsCallByTheTransportOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the hook was called") }))
 	defer hook.Close()
-	body := `{"plan":` + plan + `,"hook":"` + hook.URL + `","case":["A1"]}`
+	body := planFor(hook.URL, `"A1"`)
 	has(t, post(t, &Runs{Base: "http://desk", Transport: refusing{}}, "hana", body, 200).Body.String(), "is not called")
 }

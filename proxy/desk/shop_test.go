@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"slices"
@@ -34,13 +35,13 @@ type shop struct {
 }
 
 type sale struct {
-	id, bill, state, amount, phone string
-	booked                         string
-	fulfilled, bills               int
-	sent                           []string
-	busy, gaveUp, seen             bool
-	callbacks                      int
-	made                           time.Time
+	id, bill, state, amount, phone, name string
+	booked                               string
+	fulfilled, bills, asked              int
+	sent                                 []string
+	busy, gaveUp, seen                   bool
+	callbacks                            int
+	made                                 time.Time
 }
 
 // pending are the states of a sale without a bill that is known.
@@ -50,7 +51,7 @@ func (s *shop) is(habit string) bool { return s.habit == habit }
 
 // ownReads reads the bill of a sale twice, at the shop's interval.
 func (s *shop) ownReads(o *sale) {
-	for n := 0; n < 2 && s.pause(s.reconcile); n++ {
+	for n := 0; (n < 2 || s.is("polls") || s.is("short")) && s.pause(s.reconcile); n++ {
 		s.mu.Lock()
 		open := o.bill != "" && (o.state == "waiting" || o.state == "unknown" || o.state == "paid") && !o.busy
 		switch {
@@ -82,8 +83,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if id, ok := strings.CutPrefix(r.URL.Path, "/desk/orders/"); ok {
 		o := s.find(func(o *sale) bool { return o.id == id })
 		if o == nil {
-			http.NotFound(w, r)
-			return
+			o = &sale{state: "unknown"}
 		}
 		s.mu.Lock()
 		answer := map[string]any{"state": o.state, "fulfilled": o.fulfilled, "bill_ids": o.sent}
@@ -102,7 +102,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &c)
 	o := s.find(func(o *sale) bool { return o.id == c.Order })
 	if r.URL.Path == "/desk/order" && o == nil {
-		o = &sale{id: c.Order, amount: c.Amount.String(), phone: c.Phone, state: "new", made: time.Now()}
+		o = &sale{id: c.Order, amount: c.Amount.String(), phone: c.Phone, name: c.Name, state: "new", made: time.Now()}
 		s.mu.Lock()
 		s.list = append(s.list, o)
 		s.mu.Unlock()
@@ -195,6 +195,9 @@ func (s *shop) call(op string, o *sale, extra map[string]any) (out outcome) {
 	}
 	inner[map[bool]string{true: "billId", false: "bill_id"}[v2]] = o.bill
 	text, _ := json.Marshal(body)
+	if s.is("key-in-url") {
+		path += "?key=" + s.key
+	}
 	req, _ := http.NewRequestWithContext(s.ctx, "POST", s.base+path, bytes.NewReader(text))
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.client.Do(req)
@@ -213,6 +216,19 @@ func (s *shop) call(op string, o *sale, extra map[string]any) (out outcome) {
 	return out
 }
 
+// adapt makes a plan that of the shop.
+func (s *shop) adapt(p *Plan) {
+	switch s.habit {
+	case "polls":
+		p.Options, p.Reconcile, p.speed = slices.DeleteFunc(p.Options, func(o string) bool { return o == "callbacks" }), 5*time.Second, 60
+	case "short":
+		p.Reconcile, p.speed = time.Second, 60
+	case "other-key":
+		s.key = "some-other-key"
+	}
+	s.reconcile = p.Reconcile
+}
+
 // price is the price in the form's type.
 func (s *shop) price(o *sale, amount string) any {
 	if s.form == "v2" {
@@ -225,6 +241,9 @@ func (s *shop) price(o *sale, amount string) any {
 func (s *shop) newBill(o *sale) {
 	o.bills++
 	o.bill = fmt.Sprintf("S%sX%d", strings.NewReplacer("D-", "", "-", "").Replace(o.id), o.bills)
+	if s.is("ids-from-time") {
+		o.bill = fmt.Sprint(time.Now().Unix(), "x", o.bills)
+	}
 	o.sent = append(o.sent, o.bill)
 }
 
@@ -232,12 +251,17 @@ func (s *shop) newBill(o *sale) {
 func (s *shop) order(o *sale) {
 	stop := false
 	s.set(func() {
-		if s.is("again-is-new") && o.busy {
+		o.asked++
+		if s.is("again-is-new") && o.asked > 1 {
 			stop = true
 			other := sale{id: o.id + "-again", amount: o.amount, phone: o.phone}
 			s.newBill(&other)
 			s.all.Go(func() { s.create(&other, 0) })
 			return
+		}
+		if s.is("paid-order-is-new") && o.state == "paid" {
+			s.newBill(o)
+			s.all.Go(func() { s.create(o, 0) })
 		}
 		stop = o.busy || !slices.Contains(pending, o.state) || o.gaveUp
 		if !stop {
@@ -312,8 +336,14 @@ func (s *shop) order(o *sale) {
 			s.mark(o, "waiting")
 			return
 		}
-		if !again && !s.is("duplicate-is-failure") {
+		if !again && !s.is("duplicate-is-failure") && !(s.is("same-id") && out.code != "BILL_001") {
 			switch read := s.refresh(o); {
+			case s.is("link") && read.get("apprstate") == "W": // nothing shows the link again
+				s.call("destroy", o, s.signed(o))
+				if s.call("read", o, nil).get("apprstate") == "D" {
+					s.set(func() { s.newBill(o); o.state = "unknown" })
+				}
+				continue
 			case read.code == "BILL_003" && s.is("new-id-after-not-found"):
 				s.renew(o)
 			case !slices.Contains(pending, s.state(o)):
@@ -332,6 +362,7 @@ func (s *shop) newIDAfter(out outcome) bool {
 	timeout := out.err != nil && errors.Is(out.err, context.DeadlineExceeded)
 	return map[string]bool{
 		"new-id-after-anything":     out.code == "" || out.code == "ERROR",
+		"new-id-after-ERROR":        out.code == "ERROR" && out.status == 200,
 		"new-id-after-timeout":      timeout,
 		"new-id-after-closed":       out.err != nil && !timeout && out.status == 0,
 		"new-id-after-504":          out.status == 504,
@@ -353,15 +384,38 @@ func (s *shop) create(o *sale, hashes int) outcome {
 		amount += "0"
 	}
 	hash := sandbox.Hash(o.bill, o.phone, amount)
+	if s.is("hashes-digits-of-phone") {
+		hash = sandbox.Hash(o.bill, strings.ReplaceAll(o.phone, "-", ""), amount)
+	}
 	if s.is("tries-hashes") && hashes < 2 {
 		hash = sandbox.Hash(o.bill, fmt.Sprint(hashes), amount)
 	}
 	callback := s.self + "/callback/" + o.id
 	extra := map[string]any{"phone": o.phone, "hash": hash, "price": s.price(o, amount)}
 	if s.form == "v2" {
-		extra["sendType"], extra["callbackUrl"], extra["productName"] = s.send, callback, "수강료"
+		extra["sendType"], extra["callbackUrl"], extra["memberName"] = s.send, callback, o.name
 	} else {
-		extra["callbackURL"], extra["product_nm"] = callback, "수강료"
+		extra["callbackURL"], extra["member_nm"] = callback, o.name
+	}
+	switch s.habit {
+	case "polls":
+		delete(extra, "callbackUrl")
+		delete(extra, "callbackURL")
+	case "damages-names":
+		extra["memberName"], extra["member_nm"] = html.EscapeString(o.name), html.EscapeString(o.name)
+	case "short-phone":
+		extra["phone"] = "1"
+	case "reads-in-a-loop":
+		defer func() {
+			for range 40 {
+				s.refresh(o)
+				s.pause(50 * time.Millisecond)
+			}
+		}()
+	case "leftover":
+		s.call("create", &sale{bill: "OLD" + o.bill, phone: o.phone}, map[string]any{
+			"phone": o.phone, "hash": sandbox.Hash("OLD"+o.bill, o.phone, "4040017"), "price": s.price(o, "4040017"), "sendType": s.send,
+		})
 	}
 	return s.call("create", o, extra)
 }

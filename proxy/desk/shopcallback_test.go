@@ -73,6 +73,10 @@ func (s *shop) callback(w http.ResponseWriter, r *http.Request, path string, bod
 		return
 	case s.is("ships-before-reading") && state == "F" && !forged:
 		s.take(o, "F", o.amount)
+	case s.is("takes-C-from-callback") && state == "C":
+		s.mark(o, "refunded")
+		ok()
+		return
 	case s.is("takes-state-from-callback") && was == "refunded" && state == "F":
 		s.mark(o, "paid")
 		ok()
@@ -124,6 +128,9 @@ func (s *shop) signed(o *sale) map[string]any {
 
 // refund cancels the bill of a sale, and reads it unless the outcome is known.
 func (s *shop) refund(o *sale) {
+	if s.state(o) == "refunded" && !s.is("refunds-twice") {
+		return
+	}
 	extra := s.signed(o)
 	if s.is("hashes-cancel-with-phone") {
 		extra["hash"] = sandbox.Hash(o.bill, o.phone, o.amount)
@@ -144,7 +151,7 @@ func (s *shop) refund(o *sale) {
 				s.call("cancel", o, extra)
 			}
 			return
-		case out.code == "" && s.is("lost-cancel-done"), out.code == "PAYMENT_002" && s.is("declined-is-refunded"):
+		case out.code == "BILL_002" && s.is("refused-cancel-is-refund"), out.code == "" && s.is("lost-cancel-done"), out.code == "PAYMENT_002" && s.is("declined-is-refunded"):
 			s.mark(o, "refunded")
 			return
 		case out.code == "" && s.is("lost-cancel-done-whatever-it-reads"):

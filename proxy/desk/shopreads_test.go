@@ -1,6 +1,10 @@
 package desk
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -8,10 +12,16 @@ import (
 
 // refresh reads the bill of a sale and takes over what the read says.
 func (s *shop) refresh(o *sale) outcome {
+	if s.is("reads-twice") {
+		s.call("read", o, nil)
+		s.pause(time.Second)
+	}
 	out := s.call("read", o, nil)
 	state := out.get("apprstate")
 	if s.is("legacy-read-needs-code") && out.code != "0000" || out.err != nil || out.status != 200 || out.code != "" && out.code != "0000" ||
-		out.get("billid") != o.bill && !s.is("takes-another-bill") {
+		out.get("billid") != o.bill && !s.is("takes-another-bill") ||
+		state == "F" && out.get("apprprice") != o.amount && !s.is("takes-any-amount") && !s.is("takes-another-bill") ||
+		s.is("strict-reads") && strings.Contains(out.raw, "ield") {
 		state = ""
 	}
 	raw := strings.ToLower(out.raw)
@@ -39,12 +49,15 @@ func (s *shop) refresh(o *sale) outcome {
 // blind is what a shop does after a read that failed. A good one does nothing.
 func (s *shop) blind(o *sale, out outcome) {
 	reissue := map[string]bool{
-		"reissues-after-closed-read":      out.err != nil,
+		"reissues-after-closed-read":      out.err != nil && out.status == 0 && !errors.Is(out.err, context.DeadlineExceeded),
 		"reissues-after-502-read":         out.status == 502,
 		"reissues-after-504-read":         out.status == 504,
 		"reissues-after-ERROR-read":       out.code == "ERROR" && out.status == 200,
 		"reissues-after-maintenance-read": out.code == "MAINTAINED_METHOD" && out.status == 200,
 		"reissues-after-empty-read":       out.raw == "{}",
+		"reissues-after-404-read":         out.status == 404,
+		"reissues-after-half-read":        out.err != nil && out.status == 200,
+		"reissues-after-slow-read":        errors.Is(out.err, context.DeadlineExceeded),
 		"reissues-after-failed-read":      out.code != "BILL_003",
 		"reissues-after-not-found":        out.code == "BILL_003",
 	}[s.habit]
@@ -93,4 +106,12 @@ func (s *shop) take(o *sale, state, amount string) {
 	case "D":
 		o.state = "withdrawn"
 	}
+}
+
+// parse returns a JSON object, or nil.
+func parse(body []byte) (v map[string]any) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	_ = dec.Decode(&v)
+	return v
 }

@@ -39,15 +39,15 @@ func TestWrongShopsAreCaught(t *testing.T) {
 			t.Run(w.habit+"/"+form, func(t *testing.T) {
 				t.Parallel()
 				all := runShop(t, form, w.habit, nil).Verdicts
-				got, want := strings.Fields(failing(all)), strings.Fields(w.fails)
-				if w.fails == "all" {
-					want = nil
-					for _, v := range all {
-						if v.Result != Skipped {
-							want = append(want, v.Case)
-						}
+				if all[0].Result == Failed { // nothing else was run
+					all = all[:1]
+				}
+				for _, v := range all {
+					if v.Result == Skipped {
+						w.fails = strings.ReplaceAll(w.fails, v.Case, "")
 					}
 				}
+				got, want := strings.Fields(failing(all)), strings.Fields(w.fails)
 				slices.Sort(want)
 				slices.Sort(got)
 				equal(t, strings.Join(got, " "), strings.Join(want, " "))
@@ -69,7 +69,7 @@ func TestEachCaseCatchesAShop(t *testing.T) {
 			caught[id] = true
 		}
 	}
-	for _, c := range cases {
+	for _, c := range Cases() {
 		equal(t, caught[c.ID], true, "a wrong shop fails case", c.ID)
 	}
 }

@@ -37,7 +37,7 @@ type Exchange struct {
 	Facts
 	Partner string `json:"partner"` // the key that the call or the callback names
 	Method  string `json:"method"`
-	// Path is the path of a call, and the whole address of a callback.
+	// Path is the path and query of a call, and the whole address of a callback.
 	Path    string `json:"path"`
 	Request Body   `json:"request"` // of the call or callback
 	// Reply is the body of the reply, also if it was lost, or the partner's answer.

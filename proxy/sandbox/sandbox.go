@@ -171,12 +171,16 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, status := readBody(w, r, bodyLimit)
 	c := decode(op, formOf(path), body)
+	sent := path
+	if r.URL.RawQuery != "" {
+		sent += "?" + r.URL.RawQuery
+	}
 	x := &Exchange{
 		Facts: Facts{
 			Began: time.Now(), Operation: op.name, Form: string(c.form), Bill: c.ID, Code: codeError,
 			ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(),
 		},
-		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: "http://" + r.Host,
+		Partner: c.Partner, Method: r.Method, Path: sent, Request: body, base: "http://" + r.Host,
 	}
 	if s.opt.BaseURL != "" {
 		x.base = strings.TrimRight(s.opt.BaseURL, "/")
