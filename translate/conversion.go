@@ -177,7 +177,7 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if f.hasPairs() && v.kind != composite {
 		var paired constant
 		if paired, found = f.Values.find(f.from, f.to, v.pairText()); found {
-			dst, fits = append(dst, paired.json...), v.kind == null || paired.json != f.Absent[f.to].json
+			dst, fits = append(dst, paired.json...), true
 		}
 	}
 	switch {
@@ -188,9 +188,9 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	case !f.isEmpty(v):
 		dst, fits = f.write(dst, v, lenient)
 	default:
-		dst, fits = append(dst, f.empty...), true
+		dst, fits, found = append(dst, f.empty...), true, true
 	}
-	// The pair of null is written also if the other form has it for an absent field.
+	// The value of a pair is written also if it stands for an absent field.
 	if !fits || !found && slices.Contains(f.taken, string(dst[begin:])) {
 		return append(dst[:begin], v.raw...), false
 	}
