@@ -140,6 +140,12 @@ func (p *plan) wrong(f *mapping, v value) Detail {
 		return why(wantText, f.pattern[f.from], "other text")
 	case f.conversion == rearranged:
 		return why(wantText, f.pattern[f.from], v.typeName())
+	case f.conversion == decimal && isDecimal(v.text()) && v.text()[0] != '-':
+		whole := p.fromForm // the form with the greater number
+		if f.places > 0 {
+			whole = p.toForm
+		}
+		return why(tooManyPlaces, whole.name)
 	case f.conversion == decimal:
 		return why(wantNumber, v.notDigits())
 	case f.conversion == digits && isDigits(v.text()):
