@@ -31,7 +31,6 @@ func (c *Config) check() {
 	}
 	c.checkStore()
 	c.checkCallbacks()
-	c.checkNotify()
 	c.checkRollout()
 	c.checkPartners()
 	if c.Table != nil {
@@ -95,9 +94,8 @@ func (c *Config) checkUpstreams() {
 
 func (c *Config) checkUpstream(u *Upstream) {
 	key := "upstreams." + escape(u.Name)
-	if !upstreamName.MatchString(u.Name) || u.Name == "none" || u.Name == NotifyUpstream {
-		c.add(key, "an upstream's name can have up to 32 lower-case letters, digits, - and _, "+
-			"and cannot be none or notify")
+	if !upstreamName.MatchString(u.Name) || u.Name == "none" {
+		c.add(key, "an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none")
 	}
 	if c.Table != nil {
 		var known []string

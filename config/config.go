@@ -33,11 +33,10 @@ type Config struct {
 
 	Serving
 
-	Callbacks *Callbacks    `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
-	Notify    []Destination `yaml:"notify"`    // get events; they are delivered as callbacks are
-	Store     Store         `yaml:"store"`
-	Rollout   *Rollout      `yaml:"rollout" config:"restart"` // nil: route decides on every call
-	Partners  Partners      `yaml:"partners"`                 // names for people
+	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
+	Store     Store      `yaml:"store"`
+	Rollout   *Rollout   `yaml:"rollout" config:"restart"` // nil: route decides on every call
+	Partners  Partners   `yaml:"partners"`                 // names for people
 
 	File       string           `yaml:"-"` // the name of the config file, "built-in" without one
 	TableFiles TableFiles       `yaml:"table"`

@@ -104,7 +104,7 @@ var laxer = map[string][]string{
 		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
 	},
 	"a schema does not know the environment": {
-		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "notify-env",
+		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset",
 	},
 	"a schema does not know the table": {
 		"callbacks-no-role", "callbacks-no-role-at-all", "rollout-converted-identity", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
@@ -112,7 +112,7 @@ var laxer = map[string][]string{
 	},
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",
-		"callbacks-listen-same", "callbacks-no-store", "notify-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice", "partners-name-unicode",
+		"callbacks-listen-same", "callbacks-no-store", "listen-same", "listen-same-explicit", "partners-key", "partners-name-twice", "partners-name-unicode",
 		"partners-keys-empty", "partners-keys-same", "partners-keys-word", "partners-same", "rollout-dangling", "rollout-default-shadow", "rollout-dangling-near", "rollout-no-store", "rollout-same", "route-dangling",
 		"route-dangling-case", "route-missing", "token-needed", "token-needed-any-address", "token-needed-name",
 		"upstream-tls-on-http",

@@ -47,7 +47,7 @@ func TestR35_LinesOfTheAccessLog(t *testing.T) {
 		}
 		addFault(t, service, row[3])
 		g.call(name, method, path, body)
-		service.ClearFaults()
+		service.ClearFaults("")
 		line := lineValues.ReplaceAllStringFunc(g.logs.String(), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"

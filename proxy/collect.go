@@ -25,22 +25,16 @@ func (g *Gateway) collect(to chan<- prometheus.Metric) {
 // collectCertificates collects when certificates end: those of the config, which are read again when their files
 // change, and those that upstreams have shown since the last start or change of the config.
 func (g *Gateway) collectCertificates(to chan<- prometheus.Metric) {
-	g.EachCertificate(func(end time.Time, kind, name string) {
-		to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), kind, name)
-	})
-}
-
-// EachCertificate says when each known certificate ends, as the metric does.
-func (g *Gateway) EachCertificate(each func(end time.Time, kind, name string)) {
-	state := g.current.Load()
-	for _, pair := range state.config.KeyPairs() {
-		if end := pair.NotAfter(); !end.IsZero() {
-			each(end, pair.Kind, pair.Name)
+	collect := func(end time.Time, kind, name string) {
+		if !end.IsZero() {
+			to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), kind, name)
 		}
 	}
+	state := g.current.Load()
+	for _, pair := range state.config.KeyPairs() {
+		collect(pair.NotAfter(), pair.Kind, pair.Name)
+	}
 	for name, u := range state.upstreams {
-		if end := u.CertificateEnd(); !end.IsZero() {
-			each(end, "upstream", name)
-		}
+		collect(u.CertificateEnd(), "upstream", name)
 	}
 }

@@ -130,7 +130,7 @@ func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 		for _, code := range sandbox.Catalogue()[1:] {
 			b.service.Fault(sandbox.Fault{Body: `{"code":"` + code + `","message":"x","data":null}`, Count: 2})
 			b.send(newCall(form, "read")) // is sent once more if its connection has carried another call
-			b.service.ClearFaults()
+			b.service.ClearFaults("")
 		}
 		for range 20 {
 			b.service.Fault(sandbox.Fault{Body: `{"message":"` + strings.Repeat("#", 500) + `","code":"ERROR","data":null}`})

@@ -46,10 +46,10 @@ func (b *soakBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.Fault([]sandbox.Fault{
 			{Drop: true},
 			{Drop: true, Skip: true},
-			{Truncate: true},
+			{FaultyHTTP: sandbox.FaultyHTTP{Truncate: true}},
 			{Delay: time.Second},
-			{Status: 500, Skip: true},
-			{Status: 502, Body: "<html>502</html>"},
+			{FaultyHTTP: sandbox.FaultyHTTP{Status: 500}, Skip: true},
+			{FaultyHTTP: sandbox.FaultyHTTP{Status: 502}, Body: "<html>502</html>"},
 		}[rand.IntN(6)])
 	}
 	b.Service.ServeHTTP(w, r)
@@ -245,7 +245,7 @@ func (s *soak) load(during, each time.Duration) {
 	calling.Wait()
 	for _, b := range s.backends {
 		b.failing.Store(false)
-		b.ClearFaults()
+		b.ClearFaults("")
 	}
 }
 

@@ -277,12 +277,17 @@ func (c *Callback) Answer(f Form) []byte {
 func (c *Callback) Answered(f Form, body []byte) (code string, acknowledged bool) {
 	t := c.operation.table
 	form := ofForm(t, f, t.forms)
-	if checkJSON(body, t.depth) != nil {
-		return "", false
-	}
-	v := lookup(gjson.ParseBytes(body), form.shows())
+	v, acknowledged := form.acknowledged(body, t.depth)
 	if v.kind == text || v.kind == number || v.kind == boolean {
 		code = v.text()
 	}
-	return code, v.kind != absent && v.is(form.success)
+	return code, acknowledged
+}
+
+// acknowledged returns the value of an answer that has the code or the flag, and whether it is that of a success.
+func (f *form) acknowledged(body []byte, depth int) (v value, is bool) {
+	if checkJSON(body, depth) == nil {
+		v = lookup(gjson.ParseBytes(body), f.shows())
+	}
+	return v, v.kind != absent && v.is(f.success)
 }

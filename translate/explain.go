@@ -141,11 +141,16 @@ func (x *trace) add(c *Call, f *mapping, one ExplainedField) bool {
 		}
 	}
 	if f != nil {
-		one.Row, one.About, one.Role, one.Secret = &f.row.source, f.about, f.Role.name, f.secret
-		one.Public = (f.digits || f.Role.Public) && !f.secret
+		one.by(f)
+		one.Secret, one.Public = f.secret, f.public()
 	}
 	x.Fields = append(x.Fields, one)
 	return true
+}
+
+// by says by which row an entry was made.
+func (one *ExplainedField) by(f *mapping) {
+	one.Row, one.About, one.Role = &f.row.source, f.about, f.Role.name
 }
 
 // read begins the entry of a value of the input. name is that of a field without an entry of the table.
@@ -298,7 +303,7 @@ func (x *trace) refuse(p *plan, only bool) {
 	one.Outcome, one.Unknown = OutcomeRefused, one.Offset >= 0 && !p.paths[PathInTable(one.Source)]
 	for _, f := range p.fields {
 		if f.source != "" && f.source == one.Source { // the field is missing
-			one.Row, one.About, one.Role = &f.row.source, f.about, f.Role.name
+			one.by(f)
 		}
 	}
 	x.Fields = slices.Insert(x.Fields, 0, one)

@@ -62,7 +62,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
 		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.Absent[p.from])
-		f.Public = (r.digits || r.Role.Public) && !f.Secret
+		f.Public = r.public()
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
 		to := otherOf(p.fromForm.like)
 		other, _ := r.Values.find(p.from, to, v.text())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -65,12 +64,9 @@ func (s *source) readCallback(name, n *yaml.Node) {
 
 // checkAnswer checks the answer with which a receiver acknowledges a callback.
 func (s *source) checkAnswer(f int, json string, n *yaml.Node) {
-	form, code := &s.table.forms[f], value{}
+	form := &s.table.forms[f]
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
-	if checkJSON([]byte(json), max(s.table.depth, 1)) == nil {
-		code = lookup(gjson.Parse(json), form.shows())
-	}
-	if form.has != nil && !code.is(form.success) {
+	if _, is := form.acknowledged([]byte(json), max(s.table.depth, 1)); form.has != nil && !is {
 		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s %s, by which an "+
 			"acknowledgement is recognised", s.forms[f], form.shows(), form.success.json)
 	}

@@ -224,9 +224,10 @@ func (s *source) checkLaws(r *row) {
 		}
 	}
 	valueIn := func(json []byte) value { return valueOf(gjson.ParseBytes(json)) }
+	mapped := func(from, to int) *mapping { return t.mappings([]*row{r}, from, to)[0] }
 	for from, form := range t.forms {
 		for to := range t.forms {
-			there, back := t.mappings([]*row{r}, from, to)[0], t.mappings([]*row{r}, to, from)[0]
+			there, back := mapped(from, to), mapped(to, from)
 			var samples [][]byte
 			if r.pattern[from] != "" {
 				samples = append(samples, appendString(nil, digitPlace.ReplaceAllString(r.pattern[from], "1")))
@@ -252,7 +253,7 @@ func (s *source) checkLaws(r *row) {
 			}
 		}
 		for _, word := range slices.Sorted(maps.Keys(r.Means)) {
-			written, fits := t.mappings([]*row{r}, 0, from)[0].append(nil, valueIn(appendString(nil, word)), false)
+			written, fits := mapped(0, from).append(nil, valueIn(appendString(nil, word)), false)
 			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
 				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
 				return

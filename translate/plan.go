@@ -106,6 +106,9 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	return list
 }
 
+// public reports whether the value is not personal data.
+func (f *mapping) public() bool { return (f.digits || f.Role.Public) && !f.secret }
+
 // noValue reports whether the row's `no_value_while` says that the value means "no value".
 func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 	if f.state < 0 || v.raw != `""` && v.text() != "0" {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"billbridge/config"
-	"billbridge/proxy/notify"
 	"billbridge/translate"
 	"billbridge/translate/openapi"
 )
@@ -48,7 +47,6 @@ var assets = []asset{
 		"overlay of the billing table, for a gateway in front of the sandbox", nil,
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
-	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
 }
 
 // assetOpenAPI is the name of the asset that is made for a partner's form, and not in the list.

@@ -62,7 +62,7 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 // listener.
 type callbackID string
 
-var callbackForm = regexp.MustCompile("^(cb_|" + store.MadePrefix + "|" + store.EventPrefix + ")[0-9a-f]{32}$")
+var callbackForm = regexp.MustCompile("^(cb_|" + store.MadePrefix + ")[0-9a-f]{32}$")
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (c *callbackID) UnmarshalText(text []byte) error {

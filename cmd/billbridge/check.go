@@ -9,7 +9,6 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
-	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 )
@@ -29,12 +28,6 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	checked.FitOpenFiles(config.OpenFiles())
 	for _, warning := range checked.Warnings() {
 		warn(s, warning, warning.Text)
-	}
-	callable := relay.AddressCheck(checked)
-	for i, to := range checked.Notify {
-		if err := callable(to.URL.Reveal()); err != nil {
-			printf(s.err, "%s: warning: notify[%d].url is never called: %v\n", checked.File, i, err)
-		}
 	}
 	if !c.Offline {
 		if err := probeStore(ctx, checked, s); err != nil {

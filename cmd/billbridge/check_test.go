@@ -37,7 +37,6 @@ failures: {status: own, language: ko, mask_hosts: true}
 log: {level: info}
 store: {url: "sqlite:billbridge.db", failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111}
 callbacks: {public_url: https://bridge.example.com, listen: 127.0.0.1:0, success: documented, timeout: 15s, schedule: [0s, 5s], https_only: false, ports: [443], allow: [10.20.0.0/16], require_key: false, reconcile: {deliver: false}}
-notify: [{url: "https://ops.example.com/hook", events: [stage, kill_switch], secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, format: webhook}]
 rollout: {old: old, new: new, bills: separate, default: old, settle: 15m, shadow: {ignore: [apprDt]}, verdict: {comparisons: 100, paid: 5, mismatch: 0.03}}
 table: {file: billing.yaml, overlay: mine.yaml}
 `

@@ -126,8 +126,8 @@ func (t *demoTraffic) delay(operation string) (stop func()) {
 		backend.Fault(sandbox.Fault{Operation: operation, Delay: demoDelay})
 	}
 	return func() {
-		t.old.ClearFaults()
-		t.new.ClearFaults()
+		t.old.ClearFaults("")
+		t.new.ClearFaults("")
 	}
 }
 

@@ -112,7 +112,6 @@ type commands struct {
 	Rollout   rolloutCommand   `cmd:""`
 	Wave      waveCommand      `cmd:""`
 	Audit     auditCommand     `cmd:""`
-	Notify    notifyCommand    `cmd:""`
 	Store     storeCommand     `cmd:""`
 	Assets    assetsCommand    `cmd:""`
 

@@ -23,9 +23,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected outputs of the scripts; review every line of the difference")
 
-// TestMain makes this test binary also the programs billbridge and receiver, which scripts and tests start.
+// TestMain makes this test binary also the program billbridge, which scripts and tests start.
 func TestMain(m *testing.M) {
-	testscript.Main(proxytest.Tests{M: m}, map[string]func(){"billbridge": func() { mainWith(proxytest.LoadConfig) }, "receiver": receiver})
+	testscript.Main(proxytest.Tests{M: m}, map[string]func(){"billbridge": func() { mainWith(proxytest.LoadConfig) }})
 }
 
 // The scripts run the commands as a shell does. They test arguments, streams, signals and exit codes. In addition to the

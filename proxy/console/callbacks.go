@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 )
 
@@ -57,9 +56,6 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	}
 	for _, u := range c.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
-	}
-	if len(c.Config().Notify) > 0 {
-		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
 	counts := askNext(r, &err, c.Operator.Counts, operate.CountLimit{AtMost: countedMost})
 	page.addTabs("state", "after", counts, "", "failed", "waiting", "superseded", "delivered", "dropped")

@@ -16,7 +16,6 @@ import (
 
 	"billbridge/proxy"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
@@ -208,11 +207,6 @@ func (s *stored) make(words []string) (shown string) {
 				At: s.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: s.now,
 			}))
 		}
-	case "event":
-		works(s.t)(s.store.Accept(s.t.Context(), store.Callback{Notice: store.Notice{
-			ID: words[1], Upstream: config.NotifyUpstream, Form: config.Slack,
-			URL: "https://hooks.example.com/T0/B0/chat", Host: "h", Order: "o", Received: s.now,
-		}, News: store.News{Once: true}}, time.Hour))
 	case "missing":
 		a := store.Address{
 			ID: words[1], Upstream: "old", Operation: "bill.create", Partner: partner.Of("one"),

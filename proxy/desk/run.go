@@ -133,7 +133,7 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 		}
 		r.record(o, Record{Book: book})
 	}
-	r.service.ClearFaults()
+	r.service.ClearFaults("")
 	_ = r.service.SetClock(time.Time{}) // in memory it does not fail
 }
 

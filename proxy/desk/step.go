@@ -70,7 +70,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "fault":
 		return r.fault(ctx, a)
 	case "clear":
-		r.service.ClearFaults()
+		r.service.ClearFaults("")
 	default:
 		return r.billStep(ctx, a, args, o)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
@@ -246,9 +245,7 @@ func (o callbackVerbs) callback(c store.Callback) Callback {
 		one.Next = known(c.Next)
 	}
 	if u, err := url.Parse(c.URL); err == nil {
-		if one.Address = u.Scheme + "://" + u.Host; c.Upstream != config.NotifyUpstream { // a chat's path is a secret
-			one.Address += u.EscapedPath()
-		}
+		one.Address = u.Scheme + "://" + u.Host + u.EscapedPath()
 	}
 	return one
 }

@@ -55,7 +55,6 @@ import (
 //	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.DecideCallback]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DecideCallback]
 //	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
-//	POST /notify/test?kind=&dry_run=true                         [Operator.TestEvents]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
 //	POST /store/keys?partner=&hash=&by=&preview=true             [Operator.AddKey]
@@ -111,8 +110,6 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /callbacks/{id}", o.Callback)
 	handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
 	handle(d, "POST /callbacks/{id}/{do:replay|drop}", o.DecideCallback)
-	d = section("notify", "store", o.Relay != nil, storeTimeout)
-	handle(d, "POST /notify/test", o.TestEvents)
 	d = section("store", "store", o.Store != nil, time.Minute)
 	handle(d, "GET /store/clock", o.Clock)
 	handle(d, "POST /store/clock", o.ConfirmClock)

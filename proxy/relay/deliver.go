@@ -184,9 +184,6 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	e.At = r.now()
 	e.Took = e.At.Sub(begun)
 	e.State, e.Next = s.nextState(c.Attempts, e)
-	if e.unwanted && e.State == store.Dead { // until then a gateway with a newer config may deliver it
-		e.State = store.Dropped
-	}
 	r.metrics.attempts.WithLabelValues(c.Upstream, e.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -235,8 +232,7 @@ const (
 // nothing of the address.
 type end struct {
 	store.Result
-	after    time.Duration // from Retry-After
-	unwanted bool          // the config has no such destination of events any more
+	after time.Duration // from Retry-After
 }
 
 // without is the end of an attempt without an answer.
@@ -259,20 +255,11 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed) (e end) {
 
 // post makes the attempt.
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
-	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method
-	to := s.config.Destination(c.URL)
-	if event {
-		if method = http.MethodPost; to == nil {
-			e := without(notAllowed, "the config has no such destination any more")
-			e.unwanted = true
-			return e
-		}
-	}
 	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
 		return without(notAllowed, "the address is not called: "+err.Error())
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(c.Body))
+	req, err := http.NewRequestWithContext(ctx, s.rows.Method, u.String(), bytes.NewReader(c.Body))
 	if err != nil {
 		return without(notAllowed, "the address is not called: it cannot be written as a request")
 	}
@@ -280,9 +267,6 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 	req.Header = http.Header{
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
 		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},
-	}
-	if event && to.Secret.IsSet() {
-		req.Header.Set("Webhook-Signature", signed(to, c, now))
 	}
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
@@ -298,13 +282,10 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed) end {
 		r.metrics.ignored(c.Upstream)
 	}
 	code, acknowledged := s.rows.Answered(translate.Form(c.Form), a.body)
-	status, shown, why := res.StatusCode, "", ""
-	if !event {
-		shown = answeredCode(c, code)
-	}
+	status, shown, why := res.StatusCode, answeredCode(c, code), ""
 	outcome, reason := ofStatus(status)
 	switch inside := status/100 == 2; {
-	case inside && (event || s.callbacks.Success == config.Any2xx || err == nil && acknowledged):
+	case inside && (s.callbacks.Success == config.Any2xx || err == nil && acknowledged):
 		outcome, reason = taken, ""
 	case inside && a.undecoded != "":
 		outcome, why = badAnswer, a.undecoded+anyWouldDo

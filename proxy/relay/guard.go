@@ -90,17 +90,6 @@ func (r *refused) Error() string { return "the address is not allowed: " + r.cau
 
 func (r *refused) Unwrap() error { return r.cause }
 
-// AddressCheck returns the check of partners' callback addresses by a config, without resolving the host. The check
-// returns why an address is never called, nil if it may be. The error shows nothing of the address, which may contain
-// a secret.
-func AddressCheck(c *config.Config) func(address string) error {
-	g := newGuard(callbacksOf(c))
-	return func(address string) error {
-		_, err := g.check(address)
-		return err
-	}
-}
-
 // callbacksOf are the callbacks of a config, or the defaults if it relays none any more: stored ones are still
 // delivered.
 func callbacksOf(c *config.Config) *config.Callbacks {

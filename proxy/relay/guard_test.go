@@ -194,7 +194,7 @@ func TestR32_HangulNamesAreConverted(t *testing.T) {
 // To convert a long name of a host takes seconds, so the length of an address is checked first.
 func TestLongAddressIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	err := AddressCheck(&config.Config{})("https://" + strings.Repeat("가", 300_000) + ".example.com/")
+	_, err := strict().check("https://" + strings.Repeat("가", 300_000) + ".example.com/")
 	if err == nil || err.Error() != "must be at most 2000 characters" {
 		t.Error(err)
 	}

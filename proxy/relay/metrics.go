@@ -3,10 +3,8 @@ package relay
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -82,9 +80,11 @@ var refusals = []string{
 // know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those
 // of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
-	m.knowDelivery(upstream)
-	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.superseded} {
+	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.superseded, m.delivered} {
 		c.WithLabelValues(upstream)
+	}
+	for _, outcome := range outcomes {
+		m.attempts.WithLabelValues(upstream, outcome)
 	}
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(upstream, reason)
@@ -105,14 +105,6 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 			what = "dropped"
 		}
 		m.fields.WithLabelValues(upstream, what, cmp.Or(f.Source, f.Target))
-	}
-}
-
-// knowDelivery is know for what is only delivered, such as events.
-func (m *metrics) knowDelivery(upstream string) {
-	m.delivered.WithLabelValues(upstream)
-	for _, outcome := range outcomes {
-		m.attempts.WithLabelValues(upstream, outcome)
 	}
 }
 
@@ -162,11 +154,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	c := m.relay.current.Load().config
-	known := slices.Clone(c.Upstreams)
-	if len(c.Notify) > 0 {
-		known = append(known, config.Upstream{Name: config.NotifyUpstream})
-	}
-	for _, u := range known {
+	for _, u := range c.Upstreams {
 		if _, ok := stats[u.Name]; !ok {
 			stats[u.Name] = store.Backlog{}
 		}

@@ -113,9 +113,6 @@ func (r *Relay) Use(c *config.Config) {
 	for _, u := range c.Upstreams {
 		r.metrics.know(u.Name, c.Table)
 	}
-	if len(c.Notify) > 0 {
-		r.metrics.knowDelivery(config.NotifyUpstream)
-	}
 	r.Wake()
 }
 

@@ -131,14 +131,14 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 		r.log.Error("counts of partners cannot be read: they get no later stage before a reset",
 			"number", len(texts), "first", unread)
 	}
-	ruled, failed := map[evidence.Ruling]float64{}, []evidence.Verdict{}
+	ruled, failing := map[evidence.Ruling]float64{}, map[partner.ID]bool{}
 	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 		ruled[v.Ruling]++
 		if v.Ruling == evidence.Fail {
-			failed = append(failed, v)
+			failing[v.Partner] = true
 		}
 	}
-	r.failed.Store(&failed)
+	r.failing.Store(int64(len(failing)))
 	set(r.metrics.verdicts, evidence.Rulings, ruled)
 	return nil
 }

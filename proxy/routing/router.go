@@ -61,13 +61,13 @@ type Router struct {
 	counts  *evidence.Stored
 	shadow  *evidence.Shadow
 	current atomic.Pointer[Settings]
-	kept    *keptDefault                       // at the start; nil if that of its config took effect
-	failed  atomic.Pointer[[]evidence.Verdict] // those that are FAIL, as in the metrics; nil before
-	unread  atomic.Pointer[string]             // what the log said last of counts that cannot be read; nil before
-	unclear atomic.Int64                       // writes whose outcome an operator must look at, as in the metrics
-	settled sync.Map                           // partners whose settling period is over: partner.ID
-	turns   sync.Mutex                         // of the next
-	turn    time.Time                          // when the next bill is read back
+	kept    *keptDefault           // at the start; nil if that of its config took effect
+	failing atomic.Int64           // partners with a verdict FAIL, as in the metrics
+	unread  atomic.Pointer[string] // what the log said last of counts that cannot be read; nil before
+	unclear atomic.Int64           // writes whose outcome an operator must look at, as in the metrics
+	settled sync.Map               // partners whose settling period is over: partner.ID
+	turns   sync.Mutex             // of the next
+	turn    time.Time              // when the next bill is read back
 }
 
 // Settings are those of one config. They must not be changed.
@@ -187,21 +187,7 @@ func (r *Router) Refused() error {
 func (r *Router) Counts() *evidence.Stored { return r.counts }
 
 // Failing returns how many partners have a verdict FAIL, by the metrics.
-func (r *Router) Failing() int {
-	partners := map[partner.ID]bool{}
-	for _, v := range r.Failed() {
-		partners[v.Partner] = true
-	}
-	return len(partners)
-}
-
-// Failed returns the verdicts that are FAIL, by the metrics. The caller must not change them.
-func (r *Router) Failed() []evidence.Verdict {
-	if failed := r.failed.Load(); failed != nil {
-		return *failed
-	}
-	return nil
-}
+func (r *Router) Failing() int { return int(r.failing.Load()) }
 
 // Unclear returns how many writes have an outcome that the reads of the gateway have not resolved, by the metrics.
 func (r *Router) Unclear() int { return int(r.unclear.Load()) }

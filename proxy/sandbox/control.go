@@ -29,7 +29,7 @@ import (
 //	GET    /bills/{billId}         one bill; ?partner=KEY if several partners have this id
 //	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional: pays
 //	POST   /bills/{billId}/expire  {"partner"}: makes yesterday the last day of an unpaid bill
-//	POST   /bills/{billId}/cancel  {"partner"}: cancels a paid bill, as the card company does at the wish of a customer
+//	POST   /bills/{billId}/cancel  {"partner"}: cancels a paid bill, as the card company does for a customer
 //	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
@@ -43,7 +43,8 @@ import (
 //	                               "code","truncate","drop","gzip","skip","show","show_bill","pay","amount",
 //	                               "copies"}: adds a fault
 //	DELETE /faults                 removes unused faults; ?partner=KEY for those of that partner
-//	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
+//	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY,
+//	                               ?operation=bill.read
 func (s *Service) Control() http.Handler {
 	bill := func(do func(partnerKey, billID string) (Bill, error)) http.HandlerFunc {
 		return on(func(of ofPartner, a ask) any { return or(do(of.Partner, a.id())) })
@@ -109,8 +110,14 @@ func (s *Service) Control() http.Handler {
 		) any {
 			return or(in, s.SetPoints(in.Partner, in.Points))
 		}),
-		"GET /clock":    on(func(ofPartner, ask) any { return s.clock(nil) }),
-		"POST /clock":   on(s.setClock),
+		"GET /clock": on(func(ofPartner, ask) any { return s.clock(nil) }),
+		"POST /clock": on(func(in clockView, _ ask) any {
+			to, err := in.after(s.Now())
+			if err == nil {
+				err = s.SetClock(to)
+			}
+			return s.clock(err)
+		}),
 		"DELETE /clock": on(func(none, ask) any { return s.clock(s.SetClock(time.Time{})) }),
 		"POST /faults": on(func(in struct {
 			Fault
@@ -121,7 +128,7 @@ func (s *Service) Control() http.Handler {
 			return or(in, s.AddFault(in.Fault))
 		}),
 		"DELETE /faults": on(func(of ofPartner, _ ask) any {
-			s.ClearFaultsOf(of.Partner)
+			s.ClearFaults(of.Partner)
 			return nil
 		}),
 		"GET /log": on(func(of ofPartner, a ask) any {
@@ -251,19 +258,20 @@ type clockView struct {
 	Advance string    `json:"advance,omitempty"`
 }
 
-func (s *Service) setClock(in clockView, _ ask) any {
-	to := in.Now
+// after returns the time that the clock is set to, which shows now.
+func (in clockView) after(now time.Time) (to time.Time, err error) {
+	to = in.Now
 	if in.Advance != "" {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			return badRequest(fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
+			return to, badRequest(fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
 		}
-		to = s.Now().Add(by)
+		to = now.Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		return badRequest("expected either now or advance")
+		return to, badRequest("expected either now or advance")
 	}
-	return s.clock(s.SetClock(to))
+	return to, nil
 }
 
 // clock shows the clock, after a change or none.

@@ -30,29 +30,39 @@ type Fault struct {
 	Until time.Time `json:"until,omitzero"`
 	// Delay is the time before the reply begins: the operation is carried out, and callbacks are sent, before. A
 	// callback is due so much later, by the service's clock.
-	Delay time.Duration `json:"-"`
-	// Pay pays the bill of a bill.create before the reply, so that with Delay its callback comes first.
-	Pay bool `json:"pay,omitempty"`
-	// Status replaces the HTTP status of the reply, if it is not 0.
-	Status int `json:"status,omitempty"`
-	// RetryAfter is the header Retry-After of the reply in seconds, if it is not 0.
-	RetryAfter int `json:"retry_after,omitempty"`
+	Delay      time.Duration `json:"-"`
+	FaultyHTTP `yaml:",inline"`
 	// Body replaces the body of the reply or callback, if it is not empty.
 	Body string `json:"body,omitempty"`
 	// Code refuses the call or the payment with this code, without carrying it out.
 	Code string `json:"code,omitempty"`
-	// Truncate sends half of the body and then aborts the connection.
-	Truncate bool `json:"truncate,omitempty"`
 	// Drop aborts the connection before anything is sent, that of a callback before its answer is read.
 	Drop bool `json:"drop,omitempty"`
-	// Gzip compresses the body, with Content-Encoding: gzip.
-	Gzip bool `json:"gzip,omitempty"`
 	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields. A callback is
 	// lost: it is never sent by itself.
 	Skip bool `json:"skip,omitempty"`
 	// Late is as Skip, but the operation is carried out that long after the call, in real time, if the service has not
 	// ended before. It is for the desk: the control API does not have it.
-	Late time.Duration `json:"-"`
+	Late       time.Duration `json:"-"`
+	FaultOfOne `yaml:",inline"`
+}
+
+// FaultyHTTP changes how HTTP carries a reply. Callbacks do not have it.
+type FaultyHTTP struct {
+	// Status replaces the HTTP status of the reply, if it is not 0.
+	Status int `json:"status,omitempty"`
+	// RetryAfter is the header Retry-After of the reply in seconds, if it is not 0.
+	RetryAfter int `json:"retry_after,omitempty"`
+	// Truncate sends half of the body and then aborts the connection.
+	Truncate bool `json:"truncate,omitempty"`
+	// Gzip compresses the body, with Content-Encoding: gzip.
+	Gzip bool `json:"gzip,omitempty"`
+}
+
+// FaultOfOne changes what one operation alone has.
+type FaultOfOne struct {
+	// Pay pays the bill of a bill.create before the reply, so that with Delay its callback comes first.
+	Pay bool `json:"pay,omitempty"`
 	// Show is the state that a bill.read shows: W, F, C, D, or absent for BILL_003.
 	Show string `json:"show,omitempty"`
 	// ShowBill is the id of another bill of the partner that a bill.read shows.
@@ -125,12 +135,14 @@ func (s *Service) AddFault(f Fault) error {
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip),
-		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "",
+		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0),
+		f.Operation != opRead && f.Show+f.ShowBill != "",
 		f.Operation != opCreate && f.Pay:
 		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment " +
 			"alone has amount and copies, but not status, code, truncate and gzip"
 	case f.Operation == opPayment && (f.Code == "" || f != Fault{
-		Name: f.Name, Operation: opPayment, Partner: f.Partner, Bill: f.Bill, Count: f.Count, Until: f.Until, Code: f.Code,
+		Name: f.Name, Operation: opPayment, Partner: f.Partner, Bill: f.Bill,
+		Count: f.Count, Until: f.Until, Code: f.Code,
 	}):
 		text = "code: a payment needs a code, and has nothing else"
 	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
@@ -142,13 +154,12 @@ func (s *Service) AddFault(f Fault) error {
 	return badRequest(text)
 }
 
-// ClearFaults removes all unused faults.
-func (s *Service) ClearFaults() { s.ClearFaultsOf("") }
-
-// ClearFaultsOf removes the unused faults that are limited to one partner, or all if its key is empty.
-func (s *Service) ClearFaultsOf(partnerKey string) {
+// ClearFaults removes the unused faults that are limited to one partner, or all if its key is empty.
+func (s *Service) ClearFaults(partnerKey string) {
 	s.view(func(t *tables) {
-		t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return partnerKey == "" || f.Partner == partnerKey })
+		t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool {
+			return partnerKey == "" || f.Partner == partnerKey
+		})
 	})
 }
 

@@ -32,23 +32,7 @@ type Options struct {
 	// Partners is DefaultPartners() if nil.
 	Partners []Partner `kong:"-"`
 
-	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no
-	// code is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
-	LegacyCodes map[string]string `name:"legacy-code" group:"Open points of the interface document" placeholder:"CODE=CODE" help:"The code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
-	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
-	// the document's example does.
-	SwapLegacySend bool `group:"Open points of the interface document" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
-	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients
-	// read it.
-	NoLegacyShortURL bool `name:"no-legacy-short-url" group:"Open points of the interface document" help:"Omit shortURL from the legacy send reply."`
-	// NumbersWhenUnpaid is what a v2 read shows of apprPayType, apprDt and apprOriginDt of a bill that was never paid:
-	// zero, null, empty or omit; the other fields are empty strings. zero if empty: it has the documented type, and
-	// reveals a gateway that translates apprDt 0 to a legacy "0", which makes an unpaid bill look paid.
-	NumbersWhenUnpaid string `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" group:"Open points of the interface document" help:"apprPayType, apprDt and apprOriginDt in a v2 read of an unpaid bill. zero: 0. null: null. empty: \"\". omit: the fields are omitted."`
-	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
-	NumbersAsStrings bool `group:"Open points of the interface document" help:"Show the numbers of a v2 read as strings."`
-	// FailureStatus is the HTTP status of a refusal; 200 if 0.
-	FailureStatus int `default:"200" group:"Open points of the interface document" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
+	OpenPoints `group:"Open points of the interface document"`
 
 	// CallbackInterval is the time between two attempts; one hour if 0.
 	CallbackInterval time.Duration `default:"1h" group:"Callbacks" placeholder:"TIME" help:"The time between two attempts (${default})."`
@@ -70,6 +54,27 @@ type Options struct {
 	Observe func(Exchange) `kong:"-"`
 	// Log receives errors and warnings about the data file. If nil, they are not logged.
 	Log *slog.Logger `kong:"-"`
+}
+
+// OpenPoints are choices where the document is silent or contradicts itself. The zero value is what public
+// integrations rely on.
+type OpenPoints struct {
+	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no
+	// code is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
+	LegacyCodes map[string]string `name:"legacy-code" placeholder:"CODE=CODE" help:"The code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
+	// SwapLegacySend exchanges member and merchant in the legacy send reply, as the document's example does.
+	SwapLegacySend bool `help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
+	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients
+	// read it.
+	NoLegacyShortURL bool `name:"no-legacy-short-url" help:"Omit shortURL from the legacy send reply."`
+	// NumbersWhenUnpaid is what a v2 read shows of apprPayType, apprDt and apprOriginDt of a bill that was never paid:
+	// zero, null, empty or omit; the other fields are empty strings. zero if empty: it has the documented type, and
+	// reveals a gateway that translates apprDt 0 to a legacy "0", which makes an unpaid bill look paid.
+	NumbersWhenUnpaid string `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" help:"apprPayType, apprDt and apprOriginDt in a v2 read of an unpaid bill. zero: 0. null: null. empty: \"\". omit: the fields are omitted."`
+	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
+	NumbersAsStrings bool `help:"Show the numbers of a v2 read as strings."`
+	// FailureStatus is the HTTP status of a refusal; 200 if 0.
+	FailureStatus int `default:"200" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
 }
 
 // withDefaults returns o with defaults for empty fields.

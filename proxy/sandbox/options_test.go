@@ -18,7 +18,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]sandbox.Options{
 		`environment: expected development or production but got: "prod"`: {Environment: "prod"},
-		"failure status: expected 200 to 599":                             {FailureStatus: 99},
+		"failure status: expected 200 to 599":                             {OpenPoints: sandbox.OpenPoints{FailureStatus: 99}},
 		"callback interval: expected a time above zero":                   {CallbackInterval: -1},
 		"callback timeout: expected a time above zero":                    {CallbackTimeout: -1},
 		"base URL: expected a URL such as":                                {BaseURL: "pay.example.com"},

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"regexp"
 	"time"
+
+	"golang.org/x/text/language"
 )
 
 // The paths of the pages. A token follows.
@@ -32,9 +34,6 @@ type screen struct {
 	data     any
 }
 
-// A localized is a text in Korean and English. EN is empty if the text needs no translation.
-type localized struct{ KO, EN string }
-
 //go:embed pages
 var pageFiles embed.FS
 
@@ -43,17 +42,28 @@ var pageFiles embed.FS
 //go:embed pages/style.css
 var style string
 
-// The words of the pages are in the templates; both is a text in Korean and English.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"both":    func(ko, en string) localized { return localized{ko, en} },
-	"list":    func(values ...any) []any { return values },
-	"style":   func() template.CSS { return template.CSS(style) },
-	"amount":  grouped,
-	"isCard":  isCard,
-	"methods": func() []string { return methods },
-	"message": messageOf,
-	"korean":  func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
-}).ParseFS(pageFiles, "pages/*.html"))
+// languages are those of the pages. A browser that prefers neither gets the first one.
+var languages = language.NewMatcher([]language.Tag{language.Korean, language.English})
+
+// templates are the pages in each of the languages. Their words are in the files; both is a text in either language.
+var templates = [...]*template.Template{
+	parsePages(func(ko, _ string) string { return ko }),
+	parsePages(func(_, en string) string { return en }),
+}
+
+// parsePages returns the pages in the language that both chooses.
+func parsePages(both func(ko, en string) string) *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"both":    both,
+		"list":    func(values ...any) []any { return values },
+		"style":   func() template.CSS { return template.CSS(style) },
+		"amount":  grouped,
+		"isCard":  isCard,
+		"methods": func() []string { return methods },
+		"message": messageOf,
+		"korean":  func(t time.Time) string { return t.In(seoul).Format(time.DateTime) },
+	}).ParseFS(pageFiles, "pages/*.html"))
+}
 
 // policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a
 // form as well, and a bill's pageRedirectUrl can be anywhere.
@@ -97,13 +107,18 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	// Whoever knows the address can pay. With no-referrer a form would have no Origin.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	chosen := r.URL.Query().Get("lang")
 	if a.to != "" {
+		if chosen != "" && webURL(a.to) == nil { // the page again
+			a.to += "?lang=" + url.QueryEscape(chosen)
+		}
 		h.Set("Location", a.to) // http.Redirect would make it absolute
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
+	_, lang := language.MatchStrings(languages, chosen, r.Header.Get("Accept-Language"))
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, a.template, a.data); err != nil {
+	if err := templates[lang].ExecuteTemplate(&b, a.template, a.data); err != nil {
 		s.opt.Log.Error("rendering a page failed", "template", a.template, "err", err)
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return

@@ -31,10 +31,17 @@ type pageAnswer struct {
 	body   string
 }
 
-// visit opens a page or, with POST, submits its form. It checks what all pages have in common.
+// visit opens a page or, with POST, submits its form. It checks what all pages have in common. The body is that in
+// both languages, unless the form had an effect.
 func visit(t *testing.T, method, address string, form url.Values) pageAnswer {
 	t.Helper()
-	return request(t, method, address, "application/x-www-form-urlencoded", form.Encode())
+	const sent = "application/x-www-form-urlencoded"
+	p := request(t, method, address, sent, form.Encode())
+	if method != http.MethodPost || p.status >= 400 {
+		separator := map[bool]string{true: "&", false: "?"}[strings.Contains(address, "?")]
+		p.body += request(t, method, address+separator+"lang=en", sent, form.Encode()).body
+	}
+	return p
 }
 
 func request(t *testing.T, method, address, contentType, body string) pageAnswer {

@@ -102,7 +102,9 @@ func (t *tables) addPartners(list ...Partner) error {
 		return p.Removed || slices.ContainsFunc(list, func(next Partner) bool { return next.Key == p.Key })
 	})
 	for _, p := range append(list, Partner{ControlToken: t.opt.ControlToken}) {
-		if p.ControlToken != "" && slices.ContainsFunc(others, func(o Partner) bool { return o.ControlToken == p.ControlToken }) {
+		if p.ControlToken != "" && slices.ContainsFunc(others, func(o Partner) bool {
+			return o.ControlToken == p.ControlToken
+		}) {
 			return errTokenTaken
 		}
 	}

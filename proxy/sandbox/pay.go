@@ -55,8 +55,8 @@ func (s *Service) Pay(partnerKey, billID string) error {
 	return err
 }
 
-// PayWith pays a bill. If a fault declines the payment, it returns an error and the bill, which stays unpaid, records the
-// payment and has no callback.
+// PayWith pays a bill. If a fault declines the payment, it returns an error and the bill, which stays unpaid, records
+// the payment and has no callback.
 func (s *Service) PayWith(partnerKey, billID string, p Payment) (Bill, error) {
 	b, err := s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) (err error) {
 		if expired(b.ExpireDt, t.now) {

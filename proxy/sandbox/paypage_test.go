@@ -1,7 +1,9 @@
 package sandbox_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,8 +19,8 @@ import (
 func TestPayPageInEveryState(t *testing.T) {
 	t.Parallel()
 	always := []string{
-		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000 won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
-		"샌드박스", "This is a sandbox for testing. No money moves.", `<span lang="en">Customer</span>`,
+		`<html lang="ko">`, "데모상사", "3월 수강료", "30,000<small>원", "30,000<small> won", "홍길동", "납부 바랍니다", "2026-03-31", billID,
+		"샌드박스", "This is a sandbox for testing. No money moves.", "<dt>Customer</dt>",
 	}
 	for _, row := range proxytest.Rows(t, "testdata/rows/paypages.txt") {
 		name, state, says := row[0], row[1], strings.Split(row[3], "; ")
@@ -64,7 +66,7 @@ func TestPayPageShowsTexts(t *testing.T) {
 	page := r.issue(hostile.with("pageRedirectUrl", bad))
 	for _, form := range []url.Values{nil, card} {
 		p := visit(t, http.MethodGet, page, nil) // which checks that there is no script
-		equal(t, strings.Count(p.body, escaped), 4, "texts")
+		equal(t, strings.Count(p.body, escaped), 8, "texts in two languages")
 		visit(t, http.MethodPost, page, form)
 	}
 	p := visit(t, http.MethodGet, r.issue(empty.with("expireDt", omitted{})), nil)
@@ -84,7 +86,7 @@ func TestPayPageAmounts(t *testing.T) {
 		r.must(newCall("legacy", "create").with("price", price))
 		b, err := r.Bill(demoKey, billID)
 		must(t, err)
-		visit(t, http.MethodGet, b.ShortURL, nil).says(t, http.StatusOK, `<span lang="ko">`+want+"<small>", ">Pay "+want+" won<")
+		visit(t, http.MethodGet, b.ShortURL, nil).says(t, http.StatusOK, ">"+want+"<small>원", ">Pay "+want+" won<")
 	}
 }
 
@@ -95,7 +97,8 @@ func TestPayPageMethods(t *testing.T) {
 	r := start(t)
 	p := visit(t, http.MethodGet, r.issue(newCall("v2", "create").with("billId", "FORM")), nil)
 	var found []string
-	for _, part := range strings.Split(p.body, `name="method" value="`)[1:] {
+	korean, _, _ := strings.Cut(p.body, "</html>")
+	for _, part := range strings.Split(korean, `name="method" value="`)[1:] {
 		found = append(found, part[:strings.Index(part, `"`)])
 	}
 	equal(t, strings.Join(found, " "), "SIMPLE_PAY CARD_VAN KEYIN OFFLINE_CARD OFFLINE_CASH")
@@ -111,7 +114,7 @@ func TestPayPageMethods(t *testing.T) {
 	lacks(t, p.body, "01000000000", "the receipt")
 }
 
-// A declined payment is reported in both languages, and the next one can succeed.
+// A declined payment is reported, and the next one can succeed.
 func TestPayPageDeclined(t *testing.T) {
 	t.Parallel()
 	r := start(t)
@@ -119,8 +122,36 @@ func TestPayPageDeclined(t *testing.T) {
 	r.Fault(sandbox.Fault{Operation: "payment", Code: "BILL_004"})
 	form := url.Values{"method": {"KEYIN"}}
 	p := visit(t, http.MethodPost, page, form)
-	p.says(t, http.StatusOK, "키인 결제 카드 정보를", "declined it", "BILL_004", `role="alert"`, `value="KEYIN" checked`)
+	p.says(t, http.StatusOK, "키인 결제 카드 정보를", "BILL_004", `role="alert"`, `value="KEYIN" checked`)
 	equal(t, fmt.Sprint(p.form(), r.state(), len(r.Callbacks())), "trueW0")
 	visit(t, http.MethodPost, page, form).goes(t, "https://partner.example.com/done")
 	equal(t, fmt.Sprint(r.state(), len(r.Callbacks())), "F1")
+}
+
+// The language is that of the browser, until the visitor chooses one. The choice holds after the form.
+func TestPayPageLanguage(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	page := r.issue(newCall("v2", "create"))
+	for _, row := range [][3]string{
+		{"", "", "ko"},
+		{"", "en-GB,ko;q=0.5", "en"},
+		{"", "ko-KR,en", "ko"},
+		{"", "fr", "ko"},
+		{"?lang=en", "ko", "en"},
+		{"?lang=ko", "en", "ko"},
+		{"?lang=%22%3E", "en", "en"},
+	} {
+		req, err := http.NewRequest(http.MethodGet, page+row[0], nil)
+		must(t, err)
+		req.Header.Set("Accept-Language", row[1])
+		res, err := pageClient.Do(req)
+		must(t, err)
+		body, err := io.ReadAll(res.Body)
+		must(t, errors.Join(err, res.Body.Close()))
+		if want := `<html lang="` + row[2] + `">`; !strings.Contains(string(body), want) {
+			t.Errorf("%q: no %s", row, want)
+		}
+	}
+	visit(t, http.MethodPost, page+"?lang=en", card).goes(t, last(page)+"?lang=en")
 }

@@ -24,8 +24,8 @@
 //   - A bill id has letters, digits, - and _. It is unique within its partner. A call with another member or merchant
 //     than the create finds no bill.
 //   - A callback address is any text: a callback to one that is no address fails.
-//   - A destroy of a bill that is not unpaid and a cancel of one that is not paid is BILL_002, a resend BILL_006. One of
-//     a part of the amount is VALIDATION_001.
+//   - A destroy of a bill that is not unpaid and a cancel of one that is not paid is BILL_002, a resend BILL_006. One
+//     of a part of the amount is VALIDATION_001.
 //   - Names are case-sensitive. A duplicate name is refused; a name that is not in the document is ignored.
 //   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in
 //     Korea.

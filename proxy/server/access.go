@@ -22,7 +22,7 @@ type identity struct {
 
 // namelessPosts are the changes whose handlers take no name from the query.
 var namelessPosts = []string{
-	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/notify/test", "/-/reload",
+	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/-/reload",
 }
 
 // mayChange reports whether a request may change something.

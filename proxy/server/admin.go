@@ -180,7 +180,7 @@ func starting(w http.ResponseWriter, _ *http.Request) {
 }
 
 // operatorPaths are those of package operate.
-var operatorPaths = []string{"/rollout", "/callbacks", "/notify", "/store", "/audit"}
+var operatorPaths = []string{"/rollout", "/callbacks", "/store", "/audit"}
 
 // isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the
 // commands know such a section by the plain answer.

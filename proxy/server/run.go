@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/notify"
 )
 
 // Run serves until ctx ends, and then stops in these steps:
@@ -89,11 +88,7 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 		loops = append(loops, s.followKeys)
 	}
 	if s.store != nil {
-		events := notify.New(notify.Options{
-			Config: s.gateway.Config, Store: s.store, Relay: s.relay, Rollout: s.rollout,
-			Certificates: s.gateway.EachCertificate, Logger: s.log, Now: time.Now,
-		})
-		loops = append(loops, events.Run, s.operator.RunReads, s.clock.run)
+		loops = append(loops, s.operator.RunReads, s.clock.run)
 	}
 	storeLoops = new(sync.WaitGroup)
 	for _, run := range loops {

@@ -108,7 +108,7 @@ func (f BillFilter) part(q tx, each string, after billPlace, some int) (p billPa
 			c.add("unknown < %s", f.UnclearBefore)
 		}
 		order = column + " DESC, partner DESC, bill DESC"
-		if c.add(column + " IS NOT NULL AND partner <> ''"); after.Partner != "" {
+		if c.add(column + " IS NOT NULL"); after.Partner != "" {
 			c.add("("+column+", partner, bill) < (%s, %s, %s)", after.At, after.Partner, after.Bill)
 		}
 	}

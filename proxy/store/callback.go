@@ -81,14 +81,11 @@ type News struct {
 // MadePrefix begins the ids of callbacks that the gateway has made from a read of the bill.
 const MadePrefix = "cb_read_"
 
-// EventPrefix begins the ids of events of the gateway, which are stored as callbacks.
-const EventPrefix = "ev_"
-
 // Made reports whether the gateway has made the callback from a read of the bill.
 func (c Callback) Made() bool { return strings.HasPrefix(c.ID, MadePrefix) }
 
 // manyOfOrder is the most callbacks of one order that Accept looks at. A bill has few, but the callbacks of a merchant
-// whose bills are not known, and the events of a kind, have one order.
+// whose bills are not known have one order.
 const manyOfOrder = "1000"
 
 // lastOf and ofOrder select the callbacks of the order $9 that a new one can repeat.
@@ -178,7 +175,6 @@ func (s *Store) Accept(
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq <> 0
 			AND $5 <> '' AND ` + told + " AND " + noNews("$17", "$18", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
-		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
 		[]any{
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keyring.sealText(c.URL, urlOfCallback(c.ID)),
@@ -211,7 +207,7 @@ func (s *Store) Accept(
 	kept, err := record(ctx, s.db, &n, Accepted{Fresh: true}, func(q tx) (kept Accepted) {
 		s.lock(q, exclusive, lock...)
 		switch kept.Fresh = q.exec(insert.text, insert.args...) == 1; {
-		case !kept.Fresh && (c.Made() || c.Address == ""): // nobody sent it again
+		case !kept.Fresh && c.Made(): // nobody sent it again
 			return kept
 		case !kept.Fresh:
 			counted := q.exec(`

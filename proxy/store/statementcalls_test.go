@@ -159,7 +159,7 @@ func fill(t *testing.T, s *store.Store) {
 		{"callbacks", size, map[string]string{
 			"id": "CASE WHEN i % 7 = 0 THEN 'cb_read_' ELSE 'cb_' END || i", "address": "CASE WHEN i % 5 = 0 THEN '' ELSE 'a' || i END",
 			"upstream": "CASE WHEN i % 2 = 0 THEN 'new' ELSE 'old' END", "bill": "CASE WHEN i % 5 = 0 THEN '' ELSE 'b' || i END",
-			"host": "'h' || i % 50", "ordering": "CASE WHEN i % 5 = 0 THEN 'events' ELSE 'new/b' || i END", "first": "CASE WHEN i % 6 < 2 THEN 1 ELSE 0 END",
+			"host": "'h' || i % 50", "ordering": "CASE WHEN i % 5 = 0 THEN 'registration' ELSE 'new/b' || i END", "first": "CASE WHEN i % 6 < 2 THEN 1 ELSE 0 END",
 			"received": at("i"), "next": at("i"), "due": at("i") + " + i % 2 * 400000000", "last_at": at("i"), "lease": "''",
 			"state":  "CASE i % 6 WHEN 0 THEN 'waiting' WHEN 1 THEN 'waiting' WHEN 2 THEN 'failed' WHEN 3 THEN 'delivered' WHEN 4 THEN 'superseded' ELSE 'dropped' END",
 			"done":   "CASE WHEN i % 6 > 2 THEN " + at("i") + " END",

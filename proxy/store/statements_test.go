@@ -42,7 +42,6 @@ var readsMore = map[string]struct {
 }{
 	"Stats":        {7, "it counts twice up to 10,000 callbacks"},
 	"Missing":      {4, "it counts up to 10,000 addresses"},
-	"Happened":     {5, "it looks for each of 1,000 partners twice, and three times for each of 2,000 happenings"},
 	"DueReads":     {2, "it looks three times for each of 1,000 partners"},
 	"Decide":       {0, "it marks the first of all callbacks of an order that wait: of a bill these are few"},
 	"DecideOne":    {0, "as Decide"},

@@ -47,7 +47,7 @@ func (d *desk) switchScenario(w http.ResponseWriter, r *http.Request) {
 		d.site.Refuse(w, r, http.StatusNotFound, "scenarios.unknown")
 		return
 	case i < 0:
-		d.ClearFaultsOf(partner.key)
+		d.ClearFaults(partner.key)
 	default:
 		f := d.scenarios[i].Fault
 		f.Name, f.Partner = name, partner.key

@@ -131,7 +131,7 @@ func (r *rig) fill() {
 	must(r.t, r.Pay(hanaKey, "OF-HANA"))
 	must(r.t, r.AddFault(sandbox.Fault{Name: "lost_reply", Operation: "bill.create", Partner: demoKey, Drop: true}))
 	r.call("create", demoKey, "LOST", nil)
-	must(r.t, r.AddFault(sandbox.Fault{Name: "callback_twice", Operation: "callback.payment", Partner: demoKey, Copies: 2}))
+	must(r.t, r.AddFault(sandbox.Fault{Name: "callback_twice", Operation: "callback.payment", Partner: demoKey, FaultOfOne: sandbox.FaultOfOne{Copies: 2}}))
 	must(r.t, r.AddFault(sandbox.Fault{Name: "slow", Operation: "bill.read", Partner: hanaKey, Delay: 1, Until: r.Now().AddDate(1, 0, 0)}))
 	proxytest.Eventually(r.t, func() bool {
 		n := 0

@@ -102,9 +102,6 @@ CREATE INDEX billbridge_callbacks_address ON billbridge_callbacks (address);
 CREATE INDEX billbridge_callbacks_partner ON billbridge_callbacks (partner, seq);
 CREATE INDEX billbridge_callbacks_bill ON billbridge_callbacks (bill, seq);
 CREATE INDEX billbridge_callbacks_state ON billbridge_callbacks (state, seq) WHERE state <> 'delivered' AND seq <> 0;
--- The first of a partner in an hour that failed.
-CREATE INDEX billbridge_callbacks_failed ON billbridge_callbacks (CAST(partner || '' AS TEXT), last_at)
-	WHERE state = 'failed' AND address <> '';
 -- The backlog of an upstream, and whether one that is to be dropped has callbacks.
 CREATE INDEX billbridge_callbacks_upstream ON billbridge_callbacks (upstream, state, seq);
 -- Rows to remove, and bodies to remove.
@@ -154,16 +151,10 @@ CREATE TABLE billbridge_bills (
 CREATE INDEX billbridge_bills_ends ON billbridge_bills (estimated, ends);
 -- Reads to make of a partner.
 CREATE INDEX billbridge_bills_due ON billbridge_bills (CAST(partner || '' AS TEXT), due) WHERE due IS NOT NULL;
--- Lists of all partners. What asks for one partner does not have the second condition, so that it reads another index.
-CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill)
-	WHERE unknown IS NOT NULL AND partner <> '';
-CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill)
-	WHERE resolved IS NOT NULL AND partner <> '';
-CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill)
-	WHERE doubled IS NOT NULL AND partner <> '';
--- The first of a partner in an hour. No other index has the expression, whatever the statistics say.
-CREATE INDEX billbridge_bills_of ON billbridge_bills (CAST(partner || '' AS TEXT), unknown) WHERE unknown IS NOT NULL;
-CREATE INDEX billbridge_bills_twice ON billbridge_bills (CAST(partner || '' AS TEXT), doubled) WHERE doubled IS NOT NULL;
+-- Lists of all partners.
+CREATE INDEX billbridge_bills_unknown ON billbridge_bills (unknown, partner, bill) WHERE unknown IS NOT NULL;
+CREATE INDEX billbridge_bills_resolved ON billbridge_bills (resolved, partner, bill) WHERE resolved IS NOT NULL;
+CREATE INDEX billbridge_bills_doubled ON billbridge_bills (doubled, partner, bill) WHERE doubled IS NOT NULL;
 
 -- Partners
 
