@@ -17,7 +17,7 @@ type Fact struct {
 	Text         string // the content of a string, or the raw text of any other value
 	Paired       bool   // the row has a pair for the value
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
-	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" or a missing field in the other form
+	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" or missing in the other form
 	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role is exact
 	Exact        bool   // by the table, one difference is too many
 	Public       bool   // not personal data: its role is public, or its row has `as: digits`, as dates have

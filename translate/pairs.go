@@ -18,7 +18,8 @@ func (p pair) hasNull() bool { return p.has(func(c constant) bool { return c.kin
 func (r *row) isSpecial(p pair) bool {
 	isOfMissing := func(c constant) bool { return slices.Contains(r.Absent, c) }
 	differs := func(c constant) bool { return trimZeros(c.text) != trimZeros(p.Values[0].text) }
-	return p.hasNull() || r.digits && (p.has(func(c constant) bool { return c.json == `""` }) || p.has(isOfMissing) && !p.has(differs))
+	isNone := func(c constant) bool { return c.json == `""` }
+	return p.hasNull() || r.digits && (p.has(isNone) || p.has(isOfMissing) && !p.has(differs))
 }
 
 // pairs are the pairs of the values of a row, or of codes. An index finds them.

@@ -132,7 +132,8 @@ func (s *source) readAs(r *row) {
 			}
 		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
 			if literal := literalPlaces.FindString(is); literal != "" {
-				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, as in YYYY-MM-DD", literal)
+				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, as in YYYY-MM-DD",
+					literal)
 			}
 			r.pattern[f] = is
 		default:

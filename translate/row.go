@@ -77,8 +77,9 @@ type content struct {
 func (t *Table) newContent() content {
 	n := len(t.forms)
 	return content{
-		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n), numbers: make(byForm[kind], n),
-		width: make(byForm[int], n), pattern: t.everywhere(""),
+		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
+		numbers: make(byForm[kind], n),
+		width:   make(byForm[int], n), pattern: t.everywhere(""),
 	}
 }
 

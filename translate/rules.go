@@ -48,7 +48,8 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		{"in a row with items, or in one form", isList && (!r.list || inOne), "as, shift, values, check"},
 		{"in a row of one form", inOne, "values, shift, a pattern, as: decimal"},
 		{
-			fmt.Sprintf("in a row that has a path in each form: its name is the path in %s, unless it has %[1]s: null", s.firstForm()),
+			"in a row that has a path in each form: " +
+				fmt.Sprintf("its name is the path in %s, unless it has %[1]s: null", s.firstForm()),
 			!lacks && o.paths[0] != "" && o.paths[1] != "", "fill, lost",
 		},
 		{

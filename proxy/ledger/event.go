@@ -69,7 +69,8 @@ type Found struct{}
 type Proved struct{}
 
 // Denied is the event before a caller is told that there is no such bill. From then on creates that arrived until the
-// time of the event are refused, so that the answer stays true. If a create is under way or has an unknown outcome, and arrived within
+// time of the event are refused, so that the answer stays true. If a create is under way or has an unknown outcome,
+// and arrived within
 // UnderWay before, the error is ErrInProgress: the caller must not get that answer. An owned bill does not change, as
 // its upstream decides on the answer, unless it is of another merchant: its creates can be of this one.
 type Denied struct {
