@@ -52,7 +52,7 @@ type Callbacks struct {
 	Reconcile *Reconcile `yaml:"reconcile"` // nil: bills are not read
 }
 
-// Attempts are how callbacks are delivered.
+// Attempts are how many attempts to deliver a callback run at once, and how far apart those after failures are spread.
 type Attempts struct {
 	// the fraction by which a time of Schedule is randomly shortened or extended: attempts that failed together come
 	// apart

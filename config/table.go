@@ -181,7 +181,7 @@ func (c *Config) warnAboutMeanings() {
 	for _, o := range t.Operations {
 		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
 		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
-			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have a %s at each",
+			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have one %s at each",
 				o.Name, t.Nouns.En[0])
 		}
 	}

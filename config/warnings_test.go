@@ -145,7 +145,7 @@ func TestWhatTheGatewayNeedsOfATable(t *testing.T) {
 	)
 	courier := string(proxytest.ReadFile(t, "../translate/examples/courier.yaml"))
 	for _, row := range []struct{ text, old, new, want string }{
-		{moves, "", "", "table: label.list lists what one backend has: during a rollout a partner can have a shipment at each"},
+		{moves, "", "", "table: label.list lists what one backend has: during a rollout a partner can have one shipment at each"},
 		{two, "", "", "table: a code without a pair becomes E99 in v1, which means unavailable: programs in v1 can take a refusal for"},
 		{moves, "    creates: bill\n", "", "rollout: no operation of the table has creates: bill, by which a rollout sends new bills to a backend"},
 		{moves, "  not_found:", "  open:", "rollout: the table has no codes.not_found, by which a backend says that it has no such bill"},

@@ -91,6 +91,7 @@ const (
 	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
 
+	tooManyPlaces = "has more decimal places than %v can hold"
 	noCounterpart = "has a value without a counterpart in %v"
 )
 

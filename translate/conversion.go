@@ -140,6 +140,12 @@ func (p *plan) wrong(f *mapping, v value) Detail {
 		return why(wantText, f.pattern[f.from], "other text")
 	case f.conversion == rearranged:
 		return why(wantText, f.pattern[f.from], v.typeName())
+	case f.conversion == decimal && isDecimal(v.text()) && v.text()[0] != '-':
+		whole := p.fromForm // the form with the greater number
+		if f.places > 0 {
+			whole = p.toForm
+		}
+		return why(tooManyPlaces, whole.name)
 	case f.conversion == decimal:
 		return why(wantNumber, v.notDigits())
 	case f.conversion == digits && isDigits(v.text()):
@@ -177,7 +183,7 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	if f.hasPairs() && v.kind != composite {
 		var paired constant
 		if paired, found = f.Values.find(f.from, f.to, v.pairText()); found {
-			dst, fits = append(dst, paired.json...), v.kind == null || paired.json != f.Absent[f.to].json
+			dst, fits = append(dst, paired.json...), true
 		}
 	}
 	switch {
@@ -188,9 +194,9 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	case !f.isEmpty(v):
 		dst, fits = f.write(dst, v, lenient)
 	default:
-		dst, fits = append(dst, f.empty...), true
+		dst, fits, found = append(dst, f.empty...), true, true
 	}
-	// The pair of null is written also if the other form has it for an absent field.
+	// The value of a pair is written also if it stands for an absent field.
 	if !fits || !found && slices.Contains(f.taken, string(dst[begin:])) {
 		return append(dst[:begin], v.raw...), false
 	}

@@ -17,7 +17,7 @@ type Fact struct {
 	Text         string // the content of a string, or the raw text of any other value
 	Paired       bool   // the row has a pair for the value
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
-	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
+	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" or missing in the other form
 	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role is exact
 	Exact        bool   // by the table, one difference is too many
 	Public       bool   // not personal data: its role is public, or its row has `as: digits`, as dates have
@@ -61,11 +61,13 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
-		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.omitted)
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.Absent[p.from])
 		f.Public = r.public()
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
-		other, _ := r.Values.find(p.from, otherOf(p.fromForm.like), v.text())
-		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && (other.text == "" || other.kind == null)
+		to := otherOf(p.fromForm.like)
+		other, _ := r.Values.find(p.from, to, v.text())
+		isNone := other.text == "" || other.kind == null || other == r.Absent[to]
+		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && isNone
 		f.MaybeNoValue = !f.NoValue && v.text() == "0" && r.digits && !r.Role.Exact
 		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)
 		facts = append(facts, f)

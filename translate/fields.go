@@ -93,13 +93,12 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 		}
 		f := Field{
 			Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(), About: r.about, Exact: r.exact,
+			Class: r.class, Detail: r.detail(m), About: r.about, Exact: r.exact,
 			Drops: r.class == Lossy || r.Otherwise == "drop" && r.digitsTo == number,
 		}
 		if m == callbackMessage {
 			f.Message = string(Request)
-		}
-		if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
+		} else if r.class == Lossy && r.loss != "drop" && r.echoed == "" {
 			f.Refused, f.Carried = r.lossCode, r.always.json
 		}
 		fields = append(fields, f)
@@ -119,7 +118,7 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
 // detail says how the value is translated, or why it is lossy.
-func (r *mapping) detail() (list Details) {
+func (r *mapping) detail(m Message) (list Details) {
 	// The format must be a literal: a test of the console finds it in the source.
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
 	switch asNumber := r.digitsTo == number; {
@@ -129,6 +128,8 @@ func (r *mapping) detail() (list Details) {
 		say("from the request's %v", r.asked.Path[r.to])
 	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
+	case r.class == Lossy && m == callbackMessage:
+		say("left out if it is %v, else the callback passes unchanged", r.always.json)
 	case r.class == Lossy && r.always.kind != absent:
 		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:

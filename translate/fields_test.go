@@ -22,3 +22,13 @@ func TestFieldsDescribeRows(t *testing.T) {
 		}
 	}
 }
+
+// A callback is never refused: with another constant it passes as it came.
+func TestFieldsOfCallbackWithConstant(t *testing.T) {
+	t.Parallel()
+	for _, f := range tableOf(t, "values").Callback.Fields() {
+		if f.Source == "event" && (f.Refused != "" || f.Detail.String() != `left out if it is "moved", else the callback passes unchanged`) {
+			t.Errorf("%+v", f)
+		}
+	}
+}

@@ -13,9 +13,13 @@ func (p pair) has(is func(c constant) bool) bool { return slices.ContainsFunc(p.
 // hasNull reports whether a pair says what null is.
 func (p pair) hasNull() bool { return p.has(func(c constant) bool { return c.kind == null }) }
 
-// isSpecial reports whether a pair says what null is, or in digits what "" is: it says nothing about other values.
-func (p pair) isSpecial(digits bool) bool {
-	return p.hasNull() || digits && p.has(func(c constant) bool { return c.json == `""` })
+// isSpecial reports whether a pair says nothing about other values: it says what null is, or with digits what "" is, or
+// that digits are those of a missing field.
+func (r *row) isSpecial(p pair) bool {
+	isOfMissing := func(c constant) bool { return slices.Contains(r.Absent, c) }
+	differs := func(c constant) bool { return trimZeros(c.text) != trimZeros(p.Values[0].text) }
+	isNone := func(c constant) bool { return c.json == `""` }
+	return p.hasNull() || r.digits && (p.has(isNone) || p.has(isOfMissing) && !p.has(differs))
 }
 
 // pairs are the pairs of the values of a row, or of codes. An index finds them.
@@ -35,24 +39,22 @@ func (p pairs) find(from, to int, value string) (constant, bool) {
 	return constant{}, false
 }
 
-// add adds a pair with a value of each form.
-func (p *pairs) add(values []constant) {
+// add adds a pair with a value of each form, and reports whether it has an effect: other pairs do not have all values.
+func (p *pairs) add(values []constant) (effect bool) {
 	for f, v := range values {
 		if f == len(p.at) {
 			p.at = append(p.at, map[string]int{})
 		}
 		if _, shared := p.at[f][v.text]; !shared {
-			p.at[f][v.text] = len(p.list)
+			p.at[f][v.text], effect = len(p.list), true
 		}
 	}
 	p.list = append(p.list, pair{values})
+	return effect
 }
 
-// readValues reads the pairs of a row. Those with missing or other say what becomes of a field or of a word. That of a
-// number and "" does so of no value, if it is the only pair of values of a row with digits.
-func (s *source) readValues(r *row) {
-	var all []pair
-	isWord, values, forms := func(c constant) bool { return c.kind == absent }, 0, s.table.forms
+// readPairs reads pairs of a row that have a value for each form.
+func (s *source) readPairs(r *row) (all []pair) {
 	for _, item := range s.items(child(r.node, "values"), "values") {
 		var p pair
 		if !s.decode(item, "a pair", &p) {
@@ -62,15 +64,31 @@ func (s *source) readValues(r *row) {
 			s.errorf(item, "a pair needs a value for %s", s.forms[f])
 			continue
 		}
-		if all = append(all, p); !p.has(isWord) {
+		for f, v := range p.Values[:2] {
+			if v.kind == number && r.digitsIn(&s.table.forms[f]) == text {
+				s.errorf(item, "values: %s writes numbers as text: write %q in quotes", s.forms[f], v.text)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// readValues reads the pairs of a row. Those with missing or other say what becomes of a field or of a word. That of a
+// number and "" does so of no value, if it is the only pair of values of a row with digits.
+func (s *source) readValues(r *row) {
+	all, values, at := s.readPairs(r), 0, child(r.node, "values")
+	isWord := func(c constant) bool { return c.kind == absent }
+	for _, p := range all {
+		if !p.has(isWord) {
 			values++
 		}
 	}
 	for _, p := range all {
 		inNumbers, inText, right := p.Values[0], p.Values[1], true
 		isUnlike := func(f form) bool { return p.Values[f.index] != p.Values[f.like] }
-		alike := !slices.ContainsFunc(forms, isUnlike)
-		if r.digitsIn(&forms[0]) == text {
+		alike := !slices.ContainsFunc(s.table.forms, isUnlike)
+		if r.digitsIn(&s.table.forms[0]) == text {
 			inNumbers, inText = inText, inNumbers
 		}
 		switch converts := s.table.convertsDigits(r) && !r.isMoved() && slices.Max(r.width) == 0; {
@@ -79,21 +97,35 @@ func (s *source) readValues(r *row) {
 		case alike && inText.json == otherWord && inNumbers.kind == null:
 			r.Otherwise = "drop"
 		case p.has(isWord):
-			for f, v := range p.Values {
-				right = right && alike && v.json != otherWord && v.kind != null
-				if v.kind != absent {
-					r.Absent[f] = v
-				}
-			}
-			right = right && (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
+			right = alike && r.addMissing(p)
 		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
 			r.Empty = inNumbers
-		default:
-			r.Values.add(p.Values)
-			r.Values.replace = r.Values.replace || !p.isSpecial(r.digits)
+		case !r.Values.add(p.Values):
+			s.errorf(at, "values: a pair has no effect: others before it have the same values")
 		}
 		if !right {
-			s.errorf(child(r.node, "values"), "values: missing stands beside the value of one form, and other beside null or other")
+			s.errorf(at, "values: missing stands beside one value of one form, and other beside null or other")
 		}
 	}
+	for _, p := range r.Values.list {
+		r.Values.replace = r.Values.replace || !r.isSpecial(p)
+	}
+}
+
+// addMissing adds a pair that says of a value that the other form leaves out the field, and reports whether it can. The
+// value does not leave it out if a pair before says what it is.
+func (r *row) addMissing(p pair) bool {
+	for f, v := range p.Values {
+		if v.json == otherWord || v.kind == null || r.Absent[f].kind != absent {
+			return false
+		}
+		if v.kind == absent { // the word missing
+			continue
+		}
+		_, paired := r.Values.find(f, f, v.text)
+		if r.Absent[f] = v; !paired && !r.isEmpty(value{raw: v.json, kind: v.kind}) {
+			r.leavesOut[f] = v
+		}
+	}
+	return (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
 }

@@ -131,6 +131,10 @@ func (s *source) readAs(r *row) {
 				r.width[f] = len(is)
 			}
 		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
+			if literal := literalPlaces.FindString(is); literal != "" {
+				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, as in YYYY-MM-DD",
+					literal)
+			}
 			r.pattern[f] = is
 		default:
 			kind = ""
@@ -144,6 +148,9 @@ func (s *source) readAs(r *row) {
 			"or zeros (a text with leading zeros)", digitPlaces)
 	}
 }
+
+// literalPlaces finds letters that stand for digits in other languages of patterns, but not here.
+var literalPlaces = regexp.MustCompile(`yy+|dd+|HH+|SS+`)
 
 // checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
 var checkExpression = regexp.MustCompile(`^(?:([1-9]\d{0,17})?\.\.([1-9]\d{0,17})?|([1-9]\d{0,17}) digits)$`)
@@ -269,7 +276,15 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
 		s.errorf(r.node, "each needs a path in both forms: for a list of one form write each: value and lost")
 	case !r.list:
-		if r.items = s.readRowList(o, m, r.Each, eachKey); len(r.items) == 0 && len(s.problems) == before {
+		r.items = s.readRowList(o, m, r.Each, eachKey)
+		for _, item := range r.items {
+			for f, path := range item.Path {
+				if inItem, begins := strings.CutPrefix(path, r.Path[f]+"."); begins && f < 2 {
+					s.errorf(item.node, "%s: the path of a row of an item begins in the item: write %s", path, inItem)
+				}
+			}
+		}
+		if len(r.items) == 0 && len(s.problems) == before {
 			s.errorf(r.Each, "each: no row is left")
 		}
 	default:

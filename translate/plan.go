@@ -77,7 +77,7 @@ func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 		f.onlyPairs = values.replace && r.pattern[0] == "" && !r.isMoved()
 		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
 		if out.kind == absent {
-			f.omitted = in
+			f.omitted = r.leavesOut[from]
 		} else if f.taken = append(f.taken, out.json); in.kind == absent {
 			f.filled = out
 		}

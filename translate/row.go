@@ -57,6 +57,7 @@ type content struct {
 	// From Values.
 	Empty     constant         `key:"-"` // the number that the form with text writes as ""
 	Absent    byForm[constant] `key:"-"` // in the form that has one, the other form leaves out the field instead of this value
+	leavesOut byForm[constant] // that value, unless a pair before says what it is
 	Otherwise string           `key:"-"` // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
 
 	// From As.
@@ -76,8 +77,9 @@ type content struct {
 func (t *Table) newContent() content {
 	n := len(t.forms)
 	return content{
-		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), numbers: make(byForm[kind], n),
-		width: make(byForm[int], n), pattern: t.everywhere(""),
+		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
+		numbers: make(byForm[kind], n),
+		width:   make(byForm[int], n), pattern: t.everywhere(""),
 	}
 }
 

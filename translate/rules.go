@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -46,7 +47,11 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		{"beside each", isList, "role, means, no_value_while, fill"},
 		{"in a row with items, or in one form", isList && (!r.list || inOne), "as, shift, values, check"},
 		{"in a row of one form", inOne, "values, shift, a pattern, as: decimal"},
-		{"in a row that has a path in each form", !lacks && o.paths[0] != "" && o.paths[1] != "", "fill, lost"},
+		{
+			"in a row that has a path in each form: " +
+				fmt.Sprintf("its name is the path in %s, unless it has %[1]s: null", s.firstForm()),
+			!lacks && o.paths[0] != "" && o.paths[1] != "", "fill, lost",
+		},
 		{
 			"with this role: it is the same in request and reply, or replaced", r.Role.Same != "",
 			"values, shift, a text with leading zeros, a pattern",

@@ -76,10 +76,19 @@ func (e Envelope) FailureSchema() *Schema {
 	t := e.form.table
 	s := schemaOf(gjson.ParseBytes(e.AppendFailure(nil, t.invalid, "the reason")))
 	s.Required = segments(e.form.shows())[:1]
-	for _, m := range t.Meanings {
-		if m.Form == "" || m.Form == e.form.name {
-			code, _ := t.Envelope(m.Form).form.codeIn(e.form, m.Code)
-			s.Description += fmt.Sprintf("%s: %s\n", code, m.Means)
+	said := map[string]bool{t.forms[0].code.text: true}
+	add := func(code string, means Meaning) {
+		if !said[code] {
+			said[code] = true
+			s.Description += fmt.Sprintf("%s: %s\n", code, cmp.Or(means, open))
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(e.form.known)) { // which the catalogue may have with another meaning
+		add(code, e.form.known[code])
+	}
+	for _, first := range t.Catalogue {
+		if code, _ := t.forms[0].codeIn(e.form, first); !said[first] {
+			add(code, t.inCatalogue[first].Means)
 		}
 	}
 	return s

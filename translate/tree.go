@@ -82,7 +82,8 @@ const (
 	operationLevel
 	callbackLevel
 	sharedLevel
-	rowsLevel // like operationsLevel
+	groupOfRows // shared rows, and rowsLevel those of an item: like operationsLevel
+	rowsLevel
 	rowLevel
 	requestLevel // this one and those below: the rows of a message, which can use others
 	replyLevel
@@ -100,7 +101,8 @@ var levels = map[level]map[string]level{
 	callbacksLevel:  {"": callbackLevel},
 	operationLevel:  {"request": requestLevel, "reply": replyLevel, "hash": valueLevel},
 	callbackLevel:   {"request": callbackRows},
-	sharedLevel:     {"": rowsLevel},
+	sharedLevel:     {"": groupOfRows},
+	groupOfRows:     rowLevels,
 	rowsLevel:       rowLevels,
 	requestLevel:    rowLevels,
 	replyLevel:      rowLevels,
@@ -211,8 +213,10 @@ func (s *source) expand(n *yaml.Node, l level) *yaml.Node {
 	whole := *n
 	whole.Content = nil
 	for key, value := range Members(n) {
-		if l == rowsLevel && key.Value == useKey { // rows could use themselves
-			s.errorf(key, "use: only a request or a reply can use shared rows, not these rows or the items of a list")
+		if l == groupOfRows && key.Value == useKey { // rows could use themselves
+			s.errorf(key, "use: a shared group cannot use another; list both where it is used")
+		} else if l == rowsLevel && key.Value == useKey {
+			s.errorf(key, "use: only a request or a reply can use shared rows, not the items of a list")
 		} else if value.Tag != nullTag || s.isPath(l, key.Value) {
 			whole.Content = append(whole.Content, key, s.expand(value, l.below(key.Value)))
 		}

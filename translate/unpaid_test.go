@@ -51,3 +51,36 @@ func unpaidFactsAreAlike(t *testing.T, field string) {
 		}
 	}
 }
+
+// In a comparison of two backends all values that stand for a missing field are like it, whatever the forms.
+func TestFactsOfMissingAreAlike(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{`{old: "0", new: missing}, {old: "0", new: 0}`, `{old: "0", new: 0}, {old: "0", new: missing}`} {
+		table := tableOf(t, "values", "operations: {put: {reply: {cod: {values: ["+values+"]}}}}")
+		fact := func(client, upstream translate.Form, member string) (found translate.Fact) {
+			call := table.Operation("put").Translation(client, upstream).Start()
+			defer call.Release()
+			_, err := call.Request(nil, []byte(`{}`))
+			must(t, err)
+			_, err = call.Reply(nil, 200, []byte(`{"rc":"00","rt":"x","code":"00","text":"x"`+member+`}`))
+			must(t, err)
+			for _, f := range call.Facts(true) {
+				if f.Path == "cod" {
+					found = f
+				}
+			}
+			return found
+		}
+		for _, client := range []translate.Form{"old", "new"} {
+			zero := fact("old", "old", `,"cod":"0"`)
+			for _, none := range []string{``, `,"cod":0`} {
+				if !zero.Alike(fact(client, "new", none)) {
+					t.Errorf("%s: to %s new%s is not like old \"0\"", values, client, none)
+				}
+			}
+			if zero.Alike(fact(client, "new", `,"cod":1`)) {
+				t.Errorf("%s: to %s 1 is like \"0\"", values, client)
+			}
+		}
+	}
+}

@@ -31,7 +31,8 @@ type inFlight struct {
 
 var sourcePool = sync.Pool{New: func() any { return new(Source) }}
 
-// A Source is what calls of one source ([config.Limits.Source]) use at the same time.
+// A Source counts the requests in progress, and the bytes of their bodies, of one source of calls
+// ([config.Limits.Source]), such as an address.
 type Source struct {
 	name     netip.Prefix
 	requests int   // in progress; guarded by the mutex of inFlight

@@ -2,7 +2,8 @@ package evidence
 
 import "encoding/json"
 
-// A Note says something about evidence. Its words depend on the reader: [Language.Words] has them by the kind. As a
+// A Note is a sentence about evidence, as a kind and its values: why a verdict is what it is, for example. Its
+// words depend on the reader: [Language.Words] has them by the kind. As a
 // text, and in JSON, it is English.
 type Note struct {
 	Kind   string

@@ -68,8 +68,9 @@ type Found struct{}
 // Proved is Found after the answer to a call: what it showed is so already, and decides nothing.
 type Proved struct{}
 
-// Denied comes before a caller gets the answer that there is no such bill. From then on creates that arrived until At
-// are refused, so that the answer stays true. If a create is under way or has an unknown outcome, and arrived within
+// Denied is the event before a caller is told that there is no such bill. From then on creates that arrived until the
+// time of the event are refused, so that the answer stays true. If a create is under way or has an unknown outcome,
+// and arrived within
 // UnderWay before, the error is ErrInProgress: the caller must not get that answer. An owned bill does not change, as
 // its upstream decides on the answer, unless it is of another merchant: its creates can be of this one.
 type Denied struct {

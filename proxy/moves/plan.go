@@ -59,7 +59,7 @@ func (p Plan) Next(at routing.Position, bills config.Bills) (to routing.Position
 	return p.Steps[i], true
 }
 
-// A Mistake is why a text is not a value of a plan, for people.
+// A Mistake is the error for an invalid value in a wave's plan, worded for the operator.
 type Mistake string
 
 // Error returns the text.

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A Fault changes replies. The operation is still carried out, unless Skip or Code is set: callers must handle a reply
+// A Fault makes the sandbox delay, change, refuse or drop matching replies, callbacks or payments. The operation
+// is still carried out, unless Skip or Code is set: callers must handle a reply
 // that is lost after the operation took effect.
 type Fault struct {
 	// Name says in the log which fault it was. It changes nothing.

@@ -32,7 +32,7 @@ type Declaration struct {
 // An Author makes a decision, and may say why.
 type Author struct{ Name, Reason string }
 
-// A Rollout is the state of the rollout at one moment.
+// A Rollout is what the store has of the rollout at one moment: its revision, the kill switch and the last restore.
 type Rollout struct {
 	Revision int64
 	Stopped  Declaration // the kill switch; zero while it is off

@@ -1,3 +1,5 @@
+// Package upstream makes calls to a billing backend: it limits them, stops them while the backend is broken, and reads
+// the replies. Its metrics are per upstream; those by operation are in metrics.go of package proxy.
 package upstream
 
 import (
