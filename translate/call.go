@@ -91,20 +91,16 @@ type Call struct {
 	request     []value
 	reply       []value
 	passed      [][]passing // by object
-	lists       [][]value   // of the request, then of the reply: the slots of all items of a list, one after the other
-	asked       int         // how many lists the request has
-	within      []step      // the item that is being read or written
-	items       int         // how many items of lists the message has
-	overflow    bool        // the message has more than maxItems
-	body        []byte      // of the request; the slots hold parts of it
-	translated  bool        // Translate has succeeded
-	code        string
-	status      int // of the last reply
-	success     bool
-	alone       bool     // there is no request
-	rejected    *Refusal // of a request that goes to no form
-	refusal     *Refusal // of a request that this translation cannot carry
-	trace       *trace   // explains the message; mostly nil
+	nesting
+	body       []byte // of the request; the slots hold parts of it
+	translated bool   // Translate has succeeded
+	code       string
+	status     int // of the last reply
+	success    bool
+	alone      bool     // there is no request
+	rejected   *Refusal // of a request that goes to no form
+	refusal    *Refusal // of a request that this translation cannot carry
+	trace      *trace   // explains the message; mostly nil
 }
 
 // Release makes the call available for reuse. Neither the call nor its Report may be used afterwards.

@@ -73,8 +73,17 @@ func (s *scanner) list(f *mapping, v *value) (some bool) {
 
 const tooManyItems = "the lists of the message have more than %v items"
 
+// nesting are the lists of a [Call], and where in them it is.
+type nesting struct {
+	lists    [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
+	asked    int       // how many lists the request has
+	within   []step    // the item that is being read or written
+	items    int       // how many items of lists the message has
+	overflow bool      // the message has more than maxItems
+}
+
 // ListMemory returns the bytes of memory that the items of the lists of the last messages take.
-func (c *Call) ListMemory() (bytes int64) {
+func (c *nesting) ListMemory() (bytes int64) {
 	for _, list := range c.lists {
 		bytes += int64(cap(list)) * int64(unsafe.Sizeof(value{}))
 	}
@@ -82,7 +91,7 @@ func (c *Call) ListMemory() (bytes int64) {
 }
 
 // dropLists keeps the first n lists.
-func (c *Call) dropLists(n int) {
+func (c *nesting) dropLists(n int) {
 	clear(c.lists[n:])
 	c.lists = c.lists[:n]
 }
@@ -154,10 +163,10 @@ func PathInTable(path string) string {
 var itemNumber = regexp.MustCompile(`\[(?:0|[1-9][0-9]{0,4})\]`)
 
 // at returns the path of a field of the input in errors and reports: with the lists around it, as in parcels[3].weight.
-func (c *Call) at(path string) string { return c.pathIn(path, false) }
+func (c *nesting) at(path string) string { return c.pathIn(path, false) }
 
 // pathIn is at for a field of the input, or of the output.
-func (c *Call) pathIn(path string, output bool) string {
+func (c *nesting) pathIn(path string, output bool) string {
 	if len(c.within) == 0 {
 		return path
 	}

@@ -19,7 +19,7 @@ func (s *source) readCodes(n *yaml.Node) {
 	t.inCatalogue = map[string]CodeMeaning{}
 	s.readSuccess(child(n, "success"))
 	for group, codes := range s.members(without(n, "success"), "codes") {
-		means := oneOf(s, group, "a group of codes", groups...)
+		means := oneOf(&s.nodes, group, "a group of codes", groups...)
 		for _, item := range s.items(codes, "codes."+group.Value) {
 			code := s.str(item, "a code")
 			known, twice := t.inCatalogue[code]
@@ -51,7 +51,7 @@ func (s *source) readCodes(n *yaml.Node) {
 }
 
 // isSuccess reports whether a code is that of a success in a form.
-func (s *source) isSuccess(code string) bool {
+func (s *nodes) isSuccess(code string) bool {
 	return slices.ContainsFunc(s.table.forms, func(f form) bool { return f.code.text == code })
 }
 

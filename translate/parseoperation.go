@@ -83,7 +83,7 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 }
 
 // roleName returns the name of a declared role, or "".
-func (s *source) roleName(n *yaml.Node, what string) string {
+func (s *nodes) roleName(n *yaml.Node, what string) string {
 	name := s.str(n, what)
 	if roles := s.table.roles; roles[name] == nil && name != "" {
 		known := slices.Sorted(maps.Keys(roles))

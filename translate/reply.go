@@ -80,7 +80,7 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 		no.Reason = "a success without its " + is.lacks.source
 	case is.nameless:
 		no.Reason = "a success that does not name what the request is about"
-	case o.bare[p.to] && !c.hasResult(p): // without an envelope the client could not see that this is a success
+	case o.bare[p.to] && !p.hasResult(c.reply): // without an envelope the client could not see that this is a success
 		no.Reason = "a success without a result"
 	}
 	if c.success && no.Reason == "" {
@@ -191,9 +191,9 @@ func (c *Call) convertEnvelope(p *plan) {
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.
-func (c *Call) hasResult(p *plan) bool {
+func (p *plan) hasResult(reply []value) bool {
 	for slot, f := range p.fields {
-		if f.target != "" && c.reply[slot].kind != absent {
+		if f.target != "" && reply[slot].kind != absent {
 			return true
 		}
 	}

@@ -13,29 +13,33 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the tree of a table, with its overlays merged into it, and the table that is read from it. It collects
-// problems, so that one run reports all of them.
+// source is the tree of a table, with its overlays merged into it, and the table that is read from it.
 type source struct {
+	nodes
+	changes []RowChange
+	used    map[string]bool // by name of shared rows
+}
+
+// nodes read values from the nodes of a table, and collect problems, so that one run reports all of them.
+type nodes struct {
 	table    *Table
 	root     *yaml.Node
 	forms    []string // the names of the forms in the tree, which may be wrong
-	changes  []RowChange
-	used     map[string]bool // by name of shared rows
 	problems Problems
 }
 
 // errorf adds a problem at the position of n.
-func (s *source) errorf(n *yaml.Node, text string, args ...any) {
+func (s *nodes) errorf(n *yaml.Node, text string, args ...any) {
 	n = cmp.Or(n, s.root) // a form has what it is like without a word
 	s.problems = append(s.problems, Problem{s.fileOf(n), n.Line, n.Column % fileColumns, fmt.Sprintf(text, args...)})
 }
 
 // fileOf returns the name of the file that a node came from.
-func (s *source) fileOf(n *yaml.Node) string { return s.table.files[n.Column/fileColumns].Name }
+func (s *nodes) fileOf(n *yaml.Node) string { return s.table.files[n.Column/fileColumns].Name }
 
 // members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for
 // nil.
-func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
+func (s *nodes) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
 	if n != nil && n.Kind != yaml.MappingNode {
 		s.errorf(n, "%s must be a mapping", what)
 	}
@@ -43,7 +47,7 @@ func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.
 }
 
 // items returns the items of the list n. It is a problem if n is not a list. It returns nothing for nil.
-func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
+func (s *nodes) items(n *yaml.Node, what string) []*yaml.Node {
 	if n == nil || n.Kind == yaml.SequenceNode {
 		return cmp.Or(n, &yaml.Node{}).Content
 	}
@@ -81,7 +85,7 @@ func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
 // decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
 // for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what is
 // no key, and `is` says what a text must be: one of several words, or what func text names.
-func (s *source) decode(n *yaml.Node, what string, into any) bool {
+func (s *nodes) decode(n *yaml.Node, what string, into any) bool {
 	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
 	for _, k := range keysOf(v.Type(), s.table.forms) {
 		field, value := v.FieldByIndex(k.field), child(n, k.key)
@@ -109,7 +113,7 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 type byForm[T any] []T
 
 // ofForms returns the field of a struct with something for each form.
-func (s *source) ofForms(field reflect.Value) reflect.Value {
+func (s *nodes) ofForms(field reflect.Value) reflect.Value {
 	if field.IsNil() {
 		field.Set(reflect.MakeSlice(field.Type(), len(s.table.forms), len(s.table.forms)))
 	}
@@ -117,7 +121,7 @@ func (s *source) ofForms(field reflect.Value) reflect.Value {
 }
 
 // readForm reads what a form has. A form that is like another one has what that has, if n is nil.
-func (s *source) readForm(n *yaml.Node, key, is string, field reflect.Value, form int) {
+func (s *nodes) readForm(n *yaml.Node, key, is string, field reflect.Value, form int) {
 	list, like := s.ofForms(field), s.table.forms[form].like
 	into := list.Index(form)
 	switch {
@@ -131,7 +135,7 @@ func (s *source) readForm(n *yaml.Node, key, is string, field reflect.Value, for
 }
 
 // read reads the value of a key into a field.
-func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
+func (s *nodes) read(n *yaml.Node, key, is string, into reflect.Value) {
 	switch v := into.Addr().Interface().(type) {
 	case *bool:
 		if n.Tag != "!!bool" || n.Decode(v) != nil {
@@ -194,7 +198,7 @@ func (s *source) read(n *yaml.Node, key, is string, into reflect.Value) {
 }
 
 // text returns the text of a scalar, which must be what is says.
-func (s *source) text(n *yaml.Node, key, is string) string {
+func (s *nodes) text(n *yaml.Node, key, is string) string {
 	switch is {
 	case "":
 		return s.str(n, key)
@@ -219,7 +223,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 }
 
 // str returns the text of a scalar. It is a problem if n is empty or not a scalar.
-func (s *source) str(n *yaml.Node, what string) string {
+func (s *nodes) str(n *yaml.Node, what string) string {
 	if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == nullTag {
 		s.errorf(n, "%s must be text, but is %s", what, show(n))
 		return ""
@@ -228,7 +232,7 @@ func (s *source) str(n *yaml.Node, what string) string {
 }
 
 // oneOf returns the text of a scalar that must be one of the allowed values.
-func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
+func oneOf[T ~string](s *nodes, n *yaml.Node, what string, allowed ...T) T {
 	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
 	}
@@ -241,7 +245,7 @@ func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 const missingWord, otherWord = "missing", "other"
 
 // constant returns a scalar of the table: a whole number, true or false, or text, and in a pair also null or a word.
-func (s *source) constant(n *yaml.Node, inPair bool) constant {
+func (s *nodes) constant(n *yaml.Node, inPair bool) constant {
 	switch {
 	case inPair && n.Tag == nullTag:
 		return constant{null, nullText, "null"}
@@ -264,7 +268,7 @@ func (s *source) constant(n *yaml.Node, inPair bool) constant {
 }
 
 // form checks that n names a form.
-func (s *source) form(n *yaml.Node, what string) {
+func (s *nodes) form(n *yaml.Node, what string) {
 	if s.table.formIndex(Form(n.Value)) < 0 {
 		s.errorf(n, "%s: the table has no form %s, only %s", what, show(n), strings.Join(s.forms, ", "))
 	}
@@ -272,7 +276,7 @@ func (s *source) form(n *yaml.Node, what string) {
 
 // fieldPath returns a path of names, or one name if is says a field name. Names have only characters without a meaning
 // in JSON paths: the gateway uses the names of an envelope in them.
-func (s *source) fieldPath(n *yaml.Node, is string) string {
+func (s *nodes) fieldPath(n *yaml.Node, is string) string {
 	path := s.str(n, is)
 	names := []string{path}
 	switch {

@@ -12,7 +12,8 @@ import (
 
 // load parses the table, merges the overlays into it and reads the result.
 func load(t *Table) (*source, Problems) {
-	s := &source{table: t, root: &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}, used: map[string]bool{}}
+	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
+	s := &source{nodes: nodes{table: t, root: root}, used: map[string]bool{}}
 	whole := s.root
 	for i, file := range t.files {
 		over, err := ParseYAML(file)
@@ -283,4 +284,4 @@ func (s *source) isPath(l level, key string) bool {
 }
 
 // firstForm returns the name of the first form, or "".
-func (s *source) firstForm() string { return append(s.forms, "")[0] }
+func (s *nodes) firstForm() string { return append(s.forms, "")[0] }

@@ -54,7 +54,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string, v value) bool {
 }
 
 // nameIn returns the path of a field without a row.
-func (c *Call) nameIn(n *node, name string) string { return c.at(quoteName(joinPath(n.path, name))) }
+func (c *nesting) nameIn(n *node, name string) string { return c.at(quoteName(joinPath(n.path, name))) }
 
 // fold returns the same text for names that differ in case only, by the simple case folding of Unicode.
 func fold(name string) string { return string(appendFold(nil, name)) }

@@ -65,7 +65,7 @@ func ParseYAML(file File) (*yaml.Node, error) {
 	case len(docs) == 1 && len(docs[0].Content) == 1 && docs[0].Content[0].Tag != nullTag:
 		root = docs[0].Content[0]
 	}
-	s := &source{table: &Table{files: []File{file}}}
+	s := &nodes{table: &Table{files: []File{file}}}
 	if s.inspect(root); len(s.problems) > 0 {
 		return nil, s.problems
 	}
@@ -75,7 +75,7 @@ func ParseYAML(file File) (*yaml.Node, error) {
 // inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the
 // type of a value, and for each anchor and alias, since aliases can expand without limit. The texts have no names: in
 // a config they may be a secret that begins with one of these characters.
-func (s *source) inspect(n *yaml.Node) {
+func (s *nodes) inspect(n *yaml.Node) {
 	isTagged := n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!")
 	if isTagged || n.Anchor != "" || n.Kind == yaml.AliasNode {
 		s.errorf(n, "put a value that begins with !, & or * in quotes: tags, anchors and aliases are not supported")

@@ -121,19 +121,19 @@ func (c *Console) callFilterOf(q url.Values) (f callFilter, problem string) {
 		f.Set(key, value)
 	}
 	without(f.Values)
-	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse(c.zone)); problem != "" {
+	if problem = cmp.Or(problem, f.parsePartner(c.Config().Partners), f.parse(c.zone)); problem != "" {
 		clear(f.Values)
 	}
 	return f, problem
 }
 
 // parsePartner finds the partners of a filter.
-func (c *Console) parsePartner(f *callFilter) (problem string) {
+func (f *callFilter) parsePartner(partners config.Partners) (problem string) {
 	partner := f.Get("partner")
 	if partner == "" {
 		return ""
 	}
-	for _, p := range c.Config().Partners {
+	for _, p := range partners {
 		if strings.Contains(config.FoldName(p.Name), config.FoldName(partner)) {
 			f.partners = append(f.partners, p.Hash[:12])
 		}

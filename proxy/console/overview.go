@@ -45,7 +45,7 @@ type attention struct {
 // overview shows whether the backends answer, what needs a person, how far the migration is, and the calls of a reach.
 func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Table: c.Config().Table.Version, Store: c.storeKind(), File: c.Config().File,
+		Table: c.Config().Table.Version, Store: storeKind(c.Config().Store.URL), File: c.Config().File,
 	}
 	w := c.windows[0]
 	for _, one := range c.windows {
@@ -89,8 +89,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 }
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.
-func (c *Console) storeKind() string {
-	address := c.Config().Store.URL
+func storeKind(address config.Secret) string {
 	switch {
 	case !address.IsSet():
 		return ""
