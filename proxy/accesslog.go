@@ -29,14 +29,14 @@ func (x *exchange) observe() {
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.
 const maxBill = 100
 
-// loggedBill returns the bill id of a call, or "" if it has none. A caller can write its key there, which must not be
-// shown.
+// loggedBill returns the bill id of a call, or "" if it has none. A caller can write its key there, or a part of it,
+// which must not be shown; without a key anything could be one.
 func loggedBill(call *translate.Call) string {
 	if call == nil {
 		return ""
 	}
 	bill, key := call.Value(billing.Bill), call.Value(billing.Partner)
-	if key != "" && strings.Contains(bill, key) {
+	if key == "" || strings.Contains(bill, key) || strings.Contains(key, bill) {
 		return ""
 	}
 	return strings.ToValidUTF8(bill[:min(len(bill), maxBill)], "")

@@ -161,11 +161,14 @@ func (x *exchange) complete() {
 		}
 		end.Mismatched = append(end.Mismatched, sent.lacks...)
 	}
-	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to
-	// pass on the reply, or if the caller had gone.
-	answered := x.answer.passedOn || sent.failed != nil && sent.failed.Kind != upstream.GivenUp
-	if sent.called && answered && x.answer.status != statusGone {
+	// The code counts only if it is the backend's, and there is none if there was no answer: not if the gateway refused
+	// to pass on the reply, or if the caller had gone.
+	switch {
+	case !sent.called || x.answer.status == statusGone:
+	case x.answer.passedOn:
 		end.Code = x.state.codeLabel(x.answer.code)
+	case sent.failed != nil && sent.failed.Kind != upstream.GivenUp:
+		end.Code = evidence.None
 	}
 	read := x.asked.call
 	if sent.called && read == x.out.call { // it has read the reply since

@@ -52,10 +52,13 @@ type Field struct {
 	At      time.Time `json:"at"`
 }
 
+// None stands for the code of a call without an answer.
+const None = "none"
+
 // CallStats are the counts of calls at the old backend and at the new one.
 type CallStats struct {
 	Calls [2]int            `json:"calls"`
-	Codes map[string][2]int `json:"codes"` // of the catalogue, "other" and "none"
+	Codes map[string][2]int `json:"codes"` // of the catalogue, "other" and None
 	// values of replies with another than their documented type, by field
 	Mismatched map[string][2]int `json:"mismatched"`
 	// calls that a backend's form cannot carry and the other's can, by reason

@@ -10,7 +10,6 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 )
 
 // Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet.
@@ -41,7 +40,6 @@ func (t *Stored) Use(c *config.Config) {
 	t.limits = Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), v.Unclear,
 		c.Table.Envelope(c.Table.Forms()[0]).Success,
-		[]string{"none", c.Table.Own[translate.OwnFailed], c.Table.Own[translate.OwnUnavailable]},
 	}
 }
 

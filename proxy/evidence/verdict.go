@@ -33,8 +33,6 @@ type Limits struct {
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
 	// the code of a success in the catalogue
 	Success string `json:"-"`
-	// the codes of calls without an answer: none, and those that the gateway gives itself
-	NoAnswer []string `json:"-"`
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -202,15 +200,16 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 	for _, why := range slices.Sorted(maps.Keys(b.Unsupported[New])) {
 		lacking = append(lacking, Say("unsupported", why, b.Unsupported[New][why].Count))
 	}
-	failed, answers := b.Calls, false
+	failed, answers, unanswered := b.Calls, false, b.Codes[None]
+	answered := [2]int{b.Calls[Old] - unanswered[Old], b.Calls[New] - unanswered[New]}
 	for _, code := range slices.Sorted(maps.Keys(b.Codes)) {
 		switch times := b.Codes[code]; {
 		case code == limits.Success:
 			failed = [2]int{failed[Old] - times[Old], failed[New] - times[New]}
 		case more(times):
 			against = append(against, compared(Say("more", code), times))
-			answers = answers || !slices.Contains(limits.NoAnswer, code)
-		case creates && chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance:
+			answers = answers || code != None
+		case creates && code != None && chanceOfMore(times[Old], answered[Old], times[New], answered[New]) < byChance:
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
 			// are older.
 			less = append(less, compared(Say("less", code), times))
@@ -218,7 +217,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (Ruling, Note) {
 			open = append(open, compared(Say("never", code), times))
 		}
 	}
-	noAnswers := len(against) > 0 && !answers // without answers, other codes are less frequent
+	noAnswers := len(against) > 0 && !answers && len(less) == 0
 	if against = append(against, less...); len(against) == 0 && more(failed) {
 		against = append(against, compared(Say("more_failures"), failed))
 	}

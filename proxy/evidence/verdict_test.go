@@ -122,7 +122,7 @@ var must = proxytest.Must
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 // limits are the defaults of the config.
-var limits = evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000", NoAnswer: []string{"none", "ERROR"}}
+var limits = evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 
 func newCounts() *evidence.Counts {
 	return evidence.NewCounts("0123456789ab", func() time.Time { return since })

@@ -92,6 +92,9 @@ func (o *core) factsOf(ctx context.Context, decided store.Rollout, m moves.Move)
 // evidenceOn returns the verdicts on a partner, for the audit log.
 func evidenceOn(id partner.ID, f *moves.Facts) string {
 	const most = 4000
+	if _, err := f.Failed(id); err != nil && id != "" {
+		return "not read"
+	}
 	text := evidence.Say("list", f.Verdicts[id]).String()
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + " …"

@@ -63,10 +63,10 @@ type PartnerRow struct {
 
 // state returns the state of a partner.
 func (r PartnerRow) state(facts *moves.Facts) PartnerState {
-	switch {
-	case r.Step.Ruling == evidence.Fail && facts.NoAnswer(r.ID):
+	switch failed, _ := facts.Failed(r.ID); {
+	case len(failed) > 0 && facts.NoAnswer(r.ID):
 		return NoAnswer
-	case r.Step.Ruling == evidence.Fail:
+	case len(failed) > 0:
 		return Wrong
 	case r.Waits.Kind != "":
 		return Person

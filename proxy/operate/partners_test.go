@@ -139,11 +139,12 @@ func TestStatesOfAPartner(t *testing.T) {
 	state(operate.Person)
 	d.change("/rollout/stage?by=a&force=<all>&partner=<k>&stage=canary&percent=10")
 	d.created("k", evidence.Old, 200)
-	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "none", Creates: true})
-	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "ERROR", Creates: true})
+	d.ends("k", "bill.create", evidence.New, 200, evidence.End{Code: evidence.None, Creates: true})
 	state(operate.NoAnswer)
 	d.ends("k", "bill.create", evidence.New, 100, evidence.End{Code: "BILL_007", Creates: true})
 	state(operate.Wrong)
 	d.change("/rollout/stage?by=a&force=<all>&partner=<k>&stage=drained")
+	state(operate.Wrong) // also in the last stage
+	d.change("/rollout/reset?by=a&force=<all>&partner=<k>")
 	state(operate.Last)
 }

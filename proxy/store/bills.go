@@ -224,7 +224,7 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 // them. It works in batches, as Sweep does.
 func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	_, err := s.sweep(ctx, sweep{
-		table: "bills", rows: "partner <> ''", by: "unknown", before: endOfTime, pause: pause,
+		table: "bills", rows: "true", by: "unknown", before: endOfTime, pause: pause,
 		only:   "partner >= $4 AND partner < $5 AND " + proven + " AND (due IS NULL OR due > CAST($3 AS BIGINT))",
 		change: "UPDATE billbridge_bills SET due = CAST($3 AS BIGINT), version = version + 1",
 		args:   []any{AskedFor, prefix, beyond(prefix)},

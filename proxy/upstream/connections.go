@@ -14,9 +14,8 @@ import (
 
 // connections limit the calls to an upstream that run at the same time, so that the slow calls of some partners leave
 // connections to the others. A partner has at most its share, and at most as many as it leaves free: the more partners
-// use many, the fewer each of them has, and one that has none can always begin. Keys that may be invented leave some
-// free, however many there are. Waiting calls run in order of arrival, and none waits for the limit of another partner.
-// Safe for concurrent use.
+// use many, the fewer each of them has. Keys that may be invented leave some free, however many there are. Of the calls
+// that wait and are below these limits the one that came first is next. Safe for concurrent use.
 type connections struct {
 	share         int // the most of a partner
 	mayBeInvented int // the most of all keys that may be invented
@@ -26,7 +25,9 @@ type connections struct {
 	free     int
 	invented int            // running calls with keys that may be invented
 	partners map[uint64]int // running calls of partners, by the hash of the key
-	queue    list.List      // of *turn
+	proven   list.List      // of *turn: the calls that wait, in the order of their arrival
+	others   list.List      // those with keys that may be invented
+	arrived  uint64         // calls that have waited
 }
 
 func newConnections(c *config.Upstream, m *Metrics) *connections {
@@ -47,8 +48,9 @@ type slot struct {
 
 // A turn is a call that waits for its slot.
 type turn struct {
-	slot  slot
-	taken chan struct{} // closed when the call has it
+	slot   slot
+	number uint64        // by arrival
+	taken  chan struct{} // closed when the call has it
 }
 
 // take takes a slot if it is free now. The caller must release it after the call.
@@ -65,8 +67,12 @@ func (c *connections) acquire(ctx context.Context, s slot) error {
 		c.mu.Unlock()
 		return nil
 	}
-	t := &turn{s, make(chan struct{})}
-	place := c.queue.PushBack(t)
+	c.arrived++
+	t, queue := &turn{s, c.arrived, make(chan struct{})}, &c.proven
+	if s.key.Invented && !s.uncounted {
+		queue = &c.others
+	}
+	place := queue.PushBack(t)
 	c.mu.Unlock()
 	select {
 	case <-t.taken:
@@ -77,11 +83,11 @@ func (c *connections) acquire(ctx context.Context, s slot) error {
 	defer c.mu.Unlock()
 	select {
 	case <-t.taken: // meanwhile
-		return nil
+		c.giveBack(s)
 	default:
-		c.queue.Remove(place)
-		return ctx.Err()
+		queue.Remove(place)
 	}
+	return ctx.Err()
 }
 
 // takeFree takes a slot if it is free now.
@@ -104,13 +110,29 @@ func (c *connections) takeFree(s slot) bool {
 func (c *connections) release(s slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.giveBack(s)
+}
+
+func (c *connections) giveBack(s slot) {
 	if c.free++; !s.uncounted {
 		c.count(s, -1)
 	}
-	for e := c.queue.Front(); e != nil && c.free > 0; {
-		t, at := e.Value.(*turn), e
-		if e = e.Next(); c.takeFree(t.slot) {
-			c.queue.Remove(at)
+	proven, other := c.proven.Front(), c.others.Front()
+	for c.free > 0 {
+		if c.invented >= c.mayBeInvented {
+			other = nil // however many wait, they delay nobody
+		}
+		queue, next := &c.proven, &proven
+		if proven == nil || other != nil && other.Value.(*turn).number < proven.Value.(*turn).number {
+			queue, next = &c.others, &other
+		}
+		at := *next
+		if at == nil {
+			return
+		}
+		t := at.Value.(*turn)
+		if *next = at.Next(); c.takeFree(t.slot) {
+			queue.Remove(at)
 			close(t.taken)
 		}
 	}

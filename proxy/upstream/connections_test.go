@@ -13,6 +13,45 @@ import (
 // of returns the slot of a call of a partner.
 func of(partner uint64) slot { return slot{key: admission.Proof{Partner: partner}} }
 
+// invented returns the slot of a call with a key that may be invented.
+func invented(partner uint64) slot {
+	return slot{key: admission.Proof{Partner: partner, Invented: true}}
+}
+
+// Of the calls that wait the one that came first is next, and those with keys that may be invented leave it to others
+// when they have all that they can have.
+func TestWaitingCallsRunInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnections(&config.Upstream{Connections: 4, PartnerConnections: 1}, NewMetrics(nil))
+		var got []uint64
+		for i := range uint64(4) {
+			if !c.take(of(i)) {
+				t.Fatal(i)
+			}
+		}
+		for _, s := range []slot{invented(10), of(11), invented(12), invented(13), invented(14), of(15)} {
+			go func() {
+				if c.acquire(t.Context(), s) == nil {
+					got = append(got, s.key.Partner)
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range uint64(4) {
+			c.release(of(i))
+			synctest.Wait()
+		}
+		c.release(of(11))
+		synctest.Wait()
+		c.release(invented(10))
+		synctest.Wait()
+		if want := []uint64{10, 11, 12, 13, 15, 14}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
 // The more partners use all that they can, the fewer connections each of them has, and the next one can always begin.
 func TestPartnersLeaveConnectionsToTheNextOne(t *testing.T) {
 	t.Parallel()
@@ -94,8 +133,8 @@ func TestWaitingCallsRunInOrder(t *testing.T) {
 		if want := []string{"another partner", "given up ended", "first", "second"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if c.queue.Len() != 0 || c.free != 5 {
-			t.Errorf("%d wait, %d are free", c.queue.Len(), c.free)
+		if c.proven.Len() != 0 || c.free != 5 {
+			t.Errorf("%d wait, %d are free", c.proven.Len(), c.free)
 		}
 	})
 }

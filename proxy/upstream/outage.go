@@ -7,6 +7,8 @@ const (
 	outageAfter = 10 * time.Second
 	// A call that its caller gave up before soon says nothing about the upstream.
 	soon = time.Second
+	// A single call without an answer is the begin of an outage only if others follow within this time.
+	forgotten = 5 * time.Minute
 )
 
 // An Outage is a time in which an upstream answered no call, whatever its breaker did.
@@ -45,6 +47,10 @@ func (o *outages) refused(partner uint64, now time.Time) {
 }
 
 func (o *outages) of(partner uint64, now time.Time) {
+	if o.since.Waiting == 0 && o.since.Failed <= 1 && now.Sub(o.since.Since) >= forgotten {
+		o.since = Outage{}
+		clear(o.partners)
+	}
 	if o.since.Since.IsZero() {
 		o.since.Since = now
 	}

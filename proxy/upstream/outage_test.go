@@ -92,6 +92,12 @@ func TestNoOutage(t *testing.T) {
 			b.calls(t, 1, false, timedOut)
 			time.Sleep(time.Hour)
 		},
+		"one failure, and a call hours later": func(t *testing.T, b *breaker) {
+			b.calls(t, 1, false, timedOut)
+			time.Sleep(6 * time.Hour)
+			waits, _ := b.enter(one, false)
+			t.Cleanup(func() { waits.end(answered) })
+		},
 		"callers leave": func(t *testing.T, b *breaker) {
 			b.calls(t, 30, false, &Failure{Kind: Reset, Sent: true, Gone: true})
 			time.Sleep(time.Hour)
