@@ -141,6 +141,9 @@ func (a *attentions) state(status operate.Status) {
 	switch {
 	case status.Stopped != nil && status.Unstored:
 		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
+	case status.Stopped != nil && status.Stopped.Reason != "":
+		by := status.Stopped
+		a.add(true, "stopped", "/partners", "overview.stopped_because", by.By, by.Reason, by.At)
 	case status.Stopped != nil:
 		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At)
 	case status.Begun == nil && status.Started != nil:
