@@ -39,8 +39,8 @@ type Options struct {
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
 	Rollout    *routing.Router       // if nil, the config's route alone determines the upstream
 
-	// Finished, if not nil, is called with every exchange that has ended. It must not wait. What it gets is valid during
-	// the call only.
+	// Finished, if not nil, is called with every exchange that has ended. It must not wait. What it gets is valid
+	// during the call only.
 	Finished func(*Finished)
 
 	// AnswerWithin is the write timeout of the listener; 0 if it has none. The gateway extends it for a config that

@@ -22,12 +22,13 @@ type OwnRead struct {
 	State    string   // what the state in the example of a reply means
 	Problem  string   // why such a read says nothing; "" if it does
 
-	// Without are the fields of a callback that one made from such a reply has not. It is nil without callbacks.reconcile.
+	// Without are the fields of a callback that one made from such a reply has not. It is nil without
+	// callbacks.reconcile.
 	Without []string
 }
 
-// OwnReads returns the reads that the gateway makes with a config, for each form of a partner and each upstream. It runs
-// what the gateway itself runs.
+// OwnReads returns the reads that the gateway makes with a config, for each form of a partner and each upstream. It
+// runs what the gateway itself runs.
 func OwnReads(c *config.Config) (list []OwnRead) {
 	read, err := billing.ReadOperation(c.Table)
 	reconciles := c.Callbacks != nil && c.Callbacks.Reconcile != nil

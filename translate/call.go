@@ -182,8 +182,8 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	return isObject, c.rejected
 }
 
-// checkFields checks the bounds of the fields of a request, if the table says bounds: enforce or another form gets it. If
-// lose is true, it checks which fields of a message are lost, too.
+// checkFields checks the bounds of the fields of a request, if the table says bounds: enforce or another form gets it.
+// If lose is true, it checks which fields of a message are lost, too.
 func (c *Call) checkFields(p *plan, slots []value, lose bool) (refused *Refusal) {
 	strict, enforced := p.message == Request, p.table.bounds == "enforce"
 	if !enforced && !lose {

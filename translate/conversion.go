@@ -173,8 +173,8 @@ func (v value) pairText() string {
 }
 
 // append appends a value as the other form writes it: by its pair, as no value, or by the conversion. It takes text and
-// numbers from both forms. If the value does not fit, it is appended unchanged: a reply then counts it, and a request is
-// refused.
+// numbers from both forms. If the value does not fit, it is appended unchanged: a reply then counts it, and a request
+// is refused.
 func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bool) {
 	if v.kind == asIs || f.plain && v.kind == text { // mostly
 		return append(dst, v.raw...), true
@@ -208,8 +208,8 @@ func (r *row) isMoved() bool {
 	return r.as == "decimal" || slices.Max(r.Shift) > 0
 }
 
-// isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken from
-// both forms, since some v2 backends write numbers as text.
+// isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken
+// from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
 	return r.Empty.kind != absent && (v.raw == `""` || v.text() == r.Empty.text)
 }

@@ -1,8 +1,9 @@
 // Package translate translates JSON messages between two forms, in both directions, by one declarative table.
 //
-// A table names two forms, and those that are like one of them, and says, per operation, which field of one form is which field of the other. [Compile]
-// compiles it into an immutable [Table]. A [Translation] is one operation between the form of a client and the form
-// of an upstream. A [Call] translates one exchange: first the request, then the reply.
+// A table names two forms, and those that are like one of them, and says, per operation, which field of one form is
+// which field of the other. [Compile] compiles it into an immutable [Table]. A [Translation] is one operation between
+// the form of a client and the form of an upstream. A [Call] translates one exchange: first the request, then the
+// reply.
 //
 //	table, err := translate.Compile(32, translate.File{Name: "courier.yaml", Data: data})
 //	translation := table.Operation("label.read").Translation("v1", "v2")

@@ -269,8 +269,8 @@ func (e Envelope) codeOf(code string) (in string, replaced bool) {
 // The slots of an envelope are those of its flag, its code and its text.
 const flagSlot, codeSlot, textSlot, envelopeSlots = 0, 1, 2, 3
 
-// around returns a message around its result. slot is the first one of the envelope. A message that is read can have all
-// members, a success and a failure have those which the form writes.
+// around returns a message around its result. slot is the first one of the envelope. A message that is read can have
+// all members, a success and a failure have those which the form writes.
 func (f *form) around(result *node, slot int, read, failed bool) *node {
 	root, unused := newNode("", "", false), entry{node: &node{slot: -1}, empty: "null"}
 	if f.Unused == "omit" {

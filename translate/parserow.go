@@ -115,8 +115,8 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 // eachKey is the key of the rows of an item.
 const eachKey = "each"
 
-// readAs reads how the forms write a value: all with the same digits or decimals, or each as a number, text or zeros, or
-// with a pattern.
+// readAs reads how the forms write a value: all with the same digits or decimals, or each as a number, text or zeros,
+// or with a pattern.
 func (s *source) readAs(r *row) {
 	kinds := map[string]bool{}
 	for f, is := range r.As {
@@ -215,8 +215,9 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 	}
 }
 
-// checkLaws checks that what a row writes comes back as it was: a text with the digits of its pattern, and a value without a
-// pair, also if it would become one of a pair. Each value with a meaning has it in each form, and no value of a pair has none.
+// checkLaws checks that what a row writes comes back as it was: a text with the digits of its pattern, and a value
+// without a pair, also if it would become one of a pair. Each value with a meaning has it in each form, and no value of
+// a pair has none.
 func (s *source) checkLaws(r *row) {
 	at, t := cmp.Or(child(r.node, "values"), child(r.node, "as")), s.table
 	for value, means := range Members(child(r.node, "means")) {

@@ -101,8 +101,8 @@ type look struct {
 	lacks    *mapping // is missing, and a success must have it
 	// Of a form without envelope: a field that must equal the request is missing.
 	nameless bool
-	// Without a code the reply is a success of this call. It has the value of the request in every field that must equal
-	// the request that is not secret, and a meaning in every field with means.
+	// Without a code the reply is a success of this call. It has the value of the request in every field that must
+	// equal the request that is not secret, and a meaning in every field with means.
 	proven bool
 }
 

@@ -83,8 +83,8 @@ func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
 }
 
 // decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
-// for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what is
-// no key, and `is` says what a text must be: one of several words, or what func text names.
+// for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what
+// is no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *nodes) decode(n *yaml.Node, what string, into any) bool {
 	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
 	for _, k := range keysOf(v.Type(), s.table.forms) {

@@ -13,8 +13,8 @@ type role struct {
 	Many   bool // several rows of a message may have the role
 	Exact  bool // one difference between the replies of two backends is too many
 	// A success of another call has another value: its reply is unusable (must), or is counted (count). The gateway
-	// replaces that of never. Rows have no conversion, and a number of a request with must is a whole number in digits, so
-	// that two spellings are never two values.
+	// replaces that of never. Rows have no conversion, and a number of a request with must is a whole number in digits,
+	// so that two spellings are never two values.
 	Same  string   `is:"must|count|never"`
 	Done  []string // the meanings that say that what counts was done, such as a payment
 	Moves []string // which meaning can follow directly after which, as "unpaid to paid"; nothing follows after others

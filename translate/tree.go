@@ -150,8 +150,8 @@ func (l level) merge(base, over *yaml.Node) *yaml.Node {
 	return &merged
 }
 
-// check reports what does not fit in a tree that is laid over another, takes the + from its names, and writes rows that are
-// plain text as mappings, so that all merge alike. In what is new all names are new.
+// check reports what does not fit in a tree that is laid over another, takes the + from its names, and writes rows that
+// are plain text as mappings, so that all merge alike. In what is new all names are new.
 func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 	if over.Kind != yaml.MappingNode || l == valueLevel {
 		return
@@ -225,7 +225,8 @@ func (s *source) expand(n *yaml.Node, l level) *yaml.Node {
 	return &whole
 }
 
-// withUsed returns the rows of a message: those that it uses, and its own over them. A callback can use those of a reply.
+// withUsed returns the rows of a message: those that it uses, and its own over them. A callback can use those of a
+// reply.
 func (s *source) withUsed(message *yaml.Node, l level) *yaml.Node {
 	known := names(child(s.root, "shared"))
 	if l == callbackRows {

@@ -131,8 +131,8 @@ var parserOptions = []kong.Option{
 }
 
 // helpText has the help of each command after a line with # and the command: what it does, in a line each its flags and
-// arguments, and after an empty line examples and what else there is to know. A flag that is not there is in the section
-// of a command above.
+// arguments, and after an empty line examples and what else there is to know. A flag that is not there is in the
+// section of a command above.
 //
 //go:embed help.txt
 var helpText string

@@ -128,7 +128,8 @@ func withoutMark(r io.Reader) *bufio.Reader {
 	return in
 }
 
-// inputWithin returns all of stdin without a byte order mark, which must not be larger than some MiB. what is the input in the words of an error.
+// inputWithin returns all of stdin without a byte order mark, which must not be larger than some MiB. what is the input
+// in the words of an error.
 func (s *system) inputWithin(mebibytes int64, what string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(withoutMark(s.in), mebibytes<<20+1))
 	if err == nil && int64(len(text)) > mebibytes<<20 {

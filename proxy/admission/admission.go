@@ -68,8 +68,8 @@ func (a *Admission) Drain() { a.drain() }
 // Hold returns an empty part of the memory, of a source.
 func (a *Admission) Hold(from *Source) Held { return Held{memory: &a.memory, from: from} }
 
-// Read reads the body of a request, of at most limit bytes and within a time. The error is ErrNoMemory, ErrTooLong or that
-// of the connection; Release must be called in any case, also if the body is nil.
+// Read reads the body of a request, of at most limit bytes and within a time. The error is ErrNoMemory, ErrTooLong or
+// that of the connection; Release must be called in any case, also if the body is nil.
 func (a *Admission) Read(
 	w http.ResponseWriter, r *http.Request, from *Source, limit int64, within time.Duration,
 ) (*Body, error) {

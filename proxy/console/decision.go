@@ -37,8 +37,8 @@ func (d decision) Danger() bool {
 	return len(d.Reasons) > 0 || slices.Contains(dangers, d.Of+"."+d.Do)
 }
 
-// decide shows a decision, and with POST carries it out. Both look first: it is carried out only if it is still what the
-// visitor has seen, and each reason is confirmed.
+// decide shows a decision, and with POST carries it out. Both look first: it is carried out only if it is still what
+// the visitor has seen, and each reason is confirmed.
 func (d *decision) decide(
 	r *http.Request, look func() error, carryOut func(operate.Decision) error,
 ) (answer, error) {

@@ -84,7 +84,8 @@ func (c *Console) oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
 		}
 		defer func() { <-c.trying }()
 		control, until := http.NewResponseController(w), time.Now().Add(maxTry)
-		// A form that arrives slowly holds up the others no longer. Without a connection, as in tests, there is no deadline.
+		// A form that arrives slowly holds up the others no longer. Without a connection, as in tests, there is no
+		// deadline.
 		_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until.Add(maxTry)))
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 		serve(w, r)

@@ -34,8 +34,8 @@ func (x texts) in(language string, details translate.Details) string {
 	return strings.Join(all, "; ")
 }
 
-// words returns what the pages show and others word, as HTML: an English text of the table, what a translation does with
-// a field, or a note of the rollout. If there is no translation it is the English text with lang="en".
+// words returns what the pages show and others word, as HTML: an English text of the table, what a translation does
+// with a field, or a note of the rollout. If there is no translation it is the English text with lang="en".
 func (x texts) words(language string, of any) template.HTML {
 	english, translation := fmt.Sprint(of), ""
 	switch of := of.(type) {

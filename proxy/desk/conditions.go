@@ -110,8 +110,8 @@ func asOrdered(w *window) *Verdict {
 	return nil
 }
 
-// rate KIND N TIME: there are not more than N calls with the same operation and bill in a time, and none before the time
-// that the reply asked for.
+// rate KIND N TIME: there are not more than N calls with the same operation and bill in a time, and none before the
+// time that the reply asked for.
 func rate(w *window) *Verdict {
 	most, _ := strconv.Atoi(w.args[1])
 	pause, _ := time.ParseDuration(w.args[2])

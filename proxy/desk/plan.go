@@ -41,7 +41,8 @@ type Plan struct {
 // react is the longest pause before a partner acts again.
 const react = 2 * time.Second
 
-// CheckOnly checks the names of Only. One that is neither a case nor a group is an error: a run without cases would pass.
+// CheckOnly checks the names of Only. One that is neither a case nor a group is an error: a run without cases would
+// pass.
 func (p Plan) CheckOnly() error {
 	for _, name := range p.Only {
 		if !slices.ContainsFunc(all.Cases, func(c Case) bool { return c.in([]string{name}) }) {
@@ -116,8 +117,8 @@ func (p Plan) wait(d time.Duration) time.Duration {
 	return real
 }
 
-// limit is how long the desk waits for what the partner has to do: wait for a time of a case such as 5m, and a call that
-// gets no reply, or for "reconcile" twice the interval of the plan: a job that reads many bills takes its time.
+// limit is how long the desk waits for what the partner has to do: wait for a time of a case such as 5m, and a call
+// that gets no reply, or for "reconcile" twice the interval of the plan: a job that reads many bills takes its time.
 func (p Plan) limit(text string) time.Duration {
 	call := 2*p.Timeout + react
 	if text == "reconcile" || p.polls() {

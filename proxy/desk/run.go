@@ -184,8 +184,8 @@ func (r *runner) attempt(a *attempt) {
 // stateOf are the states of an order by the state of its bill.
 var stateOf = map[string]string{"W": "waiting", "F": "paid", "C": "refunded"}
 
-// agreed returns the states of an order at the partner that agree with its bills: that of a bill, but of a destroyed one
-// only if there is no other.
+// agreed returns the states of an order at the partner that agree with its bills: that of a bill, but of a destroyed
+// one only if there is no other.
 func (r *runner) agreed(o *order) (want []string) {
 	none := []string{"new", "unknown"}
 	for _, b := range r.service.Bills() {

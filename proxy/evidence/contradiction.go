@@ -2,8 +2,8 @@ package evidence
 
 import "billbridge/proxy/ledger"
 
-// Contradicts is what a backend showed of a bill against what it had shown or acknowledged before, or against the create.
-// What a second look has not shown again is no difference: a copy of its data was behind.
+// Contradicts is what a backend showed of a bill against what it had shown or acknowledged before, or against the
+// create. What a second look has not shown again is no difference: a copy of its data was behind.
 func Contradicts(bill string, c ledger.Contradiction) Comparison {
 	result := Comparison{
 		Class: Moved, Bill: bill, Succeeded: [2]bool{true, true}, ReadBack: true, Request: c.Request, At: c.At,

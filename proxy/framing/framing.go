@@ -50,8 +50,8 @@ type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
-	// Failed is called for a TLS handshake that fails, before the connection is closed; nil: nothing is. An alert of the
-	// peer is an error as crypto/tls returns it, also if it came in clear text.
+	// Failed is called for a TLS handshake that fails, before the connection is closed; nil: nothing is. An alert of
+	// the peer is an error as crypto/tls returns it, also if it came in clear text.
 	Failed func(c *tls.Conn, err error)
 
 	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in

@@ -73,8 +73,8 @@ func (c *Conn) Reused() bool { return c.reused }
 // Waited reports whether the connection was opened before it was needed: the server may have closed it since.
 func (c *Conn) Waited() bool { return c.waited }
 
-// Last says that the next call is the last one on the connection. Its request must say so, too, so that the server closes
-// the connection after its reply.
+// Last says that the next call is the last one on the connection. Its request must say so, too, so that the server
+// closes the connection after its reply.
 func (c *Conn) Last() { c.final = true }
 
 // Final reports whether Last was called.
@@ -261,8 +261,8 @@ func (c *Conn) endWatch() bool {
 	return inTime
 }
 
-// silent reports whether a connection that waits can take a call: nothing has arrived on it, and it has not waited for too
-// long.
+// silent reports whether a connection that waits can take a call: nothing has arrived on it, and it has not waited for
+// too long.
 func (c *Conn) silent(longest time.Duration) bool {
 	now := time.Now()
 	return errors.Is(c.listen(now), errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < longest

@@ -42,8 +42,8 @@ type Pool struct {
 	Dial Dial
 	// Address is HOST:PORT of the server.
 	Address string
-	// TLS returns the config of TLS for the next connection, with the name of the server. If nil, the connections have no
-	// TLS.
+	// TLS returns the config of TLS for the next connection, with the name of the server. If nil, the connections have
+	// no TLS.
 	TLS func() *tls.Config
 	// Extra is called when a server has sent something that belongs to no call.
 	Extra func()
@@ -82,8 +82,8 @@ func (p *Pool) pop() *Conn {
 
 var errSpoke = errors.New("the server spoke, or closed the connection, before the first call")
 
-// Open opens a connection, with its TLS handshake, before ctx ends. What a server sends before a call is no reply to it:
-// such a connection is closed.
+// Open opens a connection, with its TLS handshake, before ctx ends. What a server sends before a call is no reply to
+// it: such a connection is closed.
 func (p *Pool) Open(ctx context.Context) (c *Conn, err error) {
 	defer func() { p.opened(err) }()
 	tcp, err := p.Dial(ctx, "tcp", p.Address)
@@ -160,8 +160,8 @@ func (p *Pool) closeOld() {
 	}
 }
 
-// CloseIdle closes the idle connections, and those that wait for their first call. Calls in progress continue, and their
-// connections become idle after them.
+// CloseIdle closes the idle connections, and those that wait for their first call. Calls in progress continue, and
+// their connections become idle after them.
 func (p *Pool) CloseIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,8 +47,8 @@ const (
 )
 
 // parseHead parses the head of a reply at the beginning of b. It takes only heads of HTTP/1.1 about which nobody can
-// disagree. n is the length of a usual head. It allocates only the values that differ from those of last, an earlier reply
-// of the same server.
+// disagree. n is the length of a usual head. It allocates only the values that differ from those of last, an earlier
+// reply of the same server.
 func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
 	reply.Length = -1
 	rest, chunked := b, false

@@ -11,8 +11,8 @@ import (
 const (
 	// maxSpares is how many spares a pool keeps at most, with those that are being opened.
 	maxSpares = 64
-	// spareTimeout is how long a spare waits for its call. Servers give a connection longer for its first request than for
-	// a further one; a call on one that the server is just closing would have an unknown outcome.
+	// spareTimeout is how long a spare waits for its call. Servers give a connection longer for its first request than
+	// for a further one; a call on one that the server is just closing would have an unknown outcome.
 	spareTimeout = IdleTimeout / 2
 	// openWithin bounds the opening of a spare.
 	openWithin = 5 * time.Second
@@ -30,8 +30,8 @@ type spares struct {
 	refused bool      // the last connection could not be opened: none is opened in advance before one of a call was
 }
 
-// Fresh returns a connection that has carried no call and is silent, or nil. It has others opened for the calls that may
-// follow.
+// Fresh returns a connection that has carried no call and is silent, or nil. It has others opened for the calls that
+// may follow.
 func (p *Pool) Fresh() *Conn {
 	for {
 		c := p.popSpare()
@@ -111,8 +111,8 @@ func (p *Pool) Spares() int {
 // closeWithin is how long a server has to close a connection after its last call.
 const closeWithin = time.Second
 
-// linger waits until the server closes the connection, as the last request has asked it to. So the port is free at once:
-// who closes first keeps it for a minute (TIME_WAIT). A server that does not close gets a reset.
+// linger waits until the server closes the connection, as the last request has asked it to. So the port is free at
+// once: who closes first keeps it for a minute (TIME_WAIT). A server that does not close gets a reset.
 func (c *Conn) linger() {
 	_ = c.net.SetDeadline(time.Now().Add(closeWithin))
 	n, err := c.net.Read(c.one[:])

@@ -36,9 +36,9 @@ const (
 	Unknown   Outcome = "unknown"
 )
 
-// CreateBegun records a create before it is sent; At is when it arrived. It may be sent to the Upstream of the bill alone, which need not be
-// that of the event: so all creates of one id go to one backend, through whichever gateways they come. If another call
-// that arrived after it was told that there is no such bill, the error is ErrDenied.
+// CreateBegun records a create before it is sent; At is when it arrived. It may be sent to the Upstream of the bill
+// alone, which need not be that of the event: so all creates of one id go to one backend, through whichever gateways
+// they come. If another call that arrived after it was told that there is no such bill, the error is ErrDenied.
 type CreateBegun struct {
 	Token  string    // unique
 	Amount string    // as it can be compared; "" if it is not known
@@ -46,8 +46,8 @@ type CreateBegun struct {
 }
 
 // CreateEnded is how a recorded create ended. A create that never ends is taken for one that may have taken effect.
-// After a success the bill is owned, even if it does not have the create any more; if by then it is at another upstream,
-// the error is ErrOtherOwner, and it is at both. Else a create that the bill does not have is ErrNotOpen.
+// After a success the bill is owned, even if it does not have the create any more; if by then it is at another
+// upstream, the error is ErrOtherOwner, and it is at both. Else a create that the bill does not have is ErrNotOpen.
 type CreateEnded struct {
 	Token   string
 	Outcome Outcome
@@ -151,9 +151,9 @@ type AtBoth struct{}
 // that.
 type Assigned struct{}
 
-// Decides reports whether something is done only because of the event: a create is sent, or a caller gets an answer. Such
-// an event counts only for the bill as it is stored, and for its key. All others say what has happened already, also if
-// the key has become a further one of a partner meanwhile.
+// Decides reports whether something is done only because of the event: a create is sent, or a caller gets an answer.
+// Such an event counts only for the bill as it is stored, and for its key. All others say what has happened already,
+// also if the key has become a further one of a partner meanwhile.
 func (e Event) Decides() bool {
 	switch e.What.(type) {
 	case CreateBegun, Found, Denied, Assigned:

@@ -28,7 +28,8 @@ type Env struct {
 	Restored     time.Time                 // the last declared restore of the store; zero if there was none
 }
 
-// Next is the bill after an event, with what the event contradicts. After an error it is the bill as the event says; mostly as it was.
+// Next is the bill after an event, with what the event contradicts. After an error it is the bill as the event says;
+// mostly as it was.
 func Next(env Env, b Bill, e Event) (Bill, []Contradiction, error) {
 	b = b.clone()
 	found, err := e.What.apply(env, env.call(e.Call), &b)

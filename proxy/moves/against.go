@@ -107,8 +107,9 @@ func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 	return all, bills.Err()
 }
 
-// unproven: a later stage needs a PASS. Before canary, with separate bills, there is nothing to compare yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares
-// that the partner's bills are not paid.
+// unproven: a later stage needs a PASS. Before canary, with separate bills, there is nothing to compare yet. If all
+// that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares that the partner's
+// bills are not paid.
 func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil

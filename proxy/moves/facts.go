@@ -1,4 +1,5 @@
-// Package moves has the reasons against moving a partner, and decides what waves do. It reads nothing and changes nothing:
+// Package moves has the reasons against moving a partner, and decides what waves do. It reads nothing and changes
+// nothing:
 //
 //	needs := move.Needs()                             // what the caller reads into facts
 //	reasons := facts.Against(move)                    // those that an operator must name to override them

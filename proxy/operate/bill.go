@@ -15,8 +15,8 @@ import (
 )
 
 // A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is
-// read. If they are left out, they are those of a write of the bill with an unknown outcome; else the merchant is that of
-// the bill in the ledger, and what is not known is that of the partner's first call.
+// read. If they are left out, they are those of a write of the bill with an unknown outcome; else the merchant is that
+// of the bill in the ledger, and what is not known is that of the partner's first call.
 type BillRef struct {
 	PartnerRef
 	Key      string `json:"key,omitzero"` // the partner's

@@ -61,8 +61,8 @@ import (
 //	POST /store/backup?by=&file=                                 [Operator.BackedUp]
 //
 // by is who decides, and with each change there can be a reason=TEXT, for the audit log. force names the kinds of the
-// reasons that the change overrides, separated by commas. A change is in effect on this replica when the answer is sent,
-// and on others within seconds. Times are RFC 3339. Errors are text, or with Accept: application/json an [Error].
+// reasons that the change overrides, separated by commas. A change is in effect on this replica when the answer is
+// sent, and on others within seconds. Times are RFC 3339. Errors are text, or with Accept: application/json an [Error].
 //
 // The values of a verb are in the query, or as texts of a JSON object in the body; a partner's key is in the body
 // alone. Unknown keys, repeated keys and empty values are errors: an empty value can come from an unset variable, and

@@ -104,8 +104,8 @@ func (o billVerbs) pause(ctx context.Context) {
 }
 
 // readNext reads the bill of a partner that has been due for longest, once as of each call that awaits it, and hands on
-// what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a gateway
-// reads it after the claim.
+// what that shows: to the ledger, and to the callbacks. read is false if there is none, or after an error: then a
+// gateway reads it after the claim.
 func (o billVerbs) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer routing.Recovered(&err) // read is false then
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)

@@ -27,7 +27,8 @@ type situation struct {
 	settled  bool              // the settling period of the partner is over
 	chosen   bool              // the bill is in the percentage
 	owner    *evidence.Backend // by the ledger; nil if it has none
-	// of a row that does not decide: it was pending before the store was restored from a backup, or has another merchant
+	// of a row that does not decide: it was pending before the store was restored from a backup, or has another
+	// merchant
 	likely *evidence.Backend
 	// by a row of another merchant, the bill of the call may be at an upstream that is neither backend
 	elsewhere bool

@@ -144,8 +144,8 @@ func (r *Router) Contradicted(bill ledger.Bill, found []ledger.Contradiction) {
 }
 
 // countLook counts a read of a partner that shows a bill of the new backend with the amount of its create. If both
-// backends have the same bills, the ledger does not have that amount: reads that show a bill paid count. In stage shadow
-// such amounts were compared.
+// backends have the same bills, the ledger does not have that amount: reads that show a bill paid count. In stage
+// shadow such amounts were compared.
 func (r *Router) countLook(w Route, e Ending, known ledger.Bill) {
 	if e.Shown == nil || e.Shown.Said || e.Shown.Result != Present || !w.ReadBack || w.call.Writes {
 		return
@@ -237,8 +237,8 @@ func (s ReadResult) reading() ledger.Reading {
 const readsEnd = 7 * 24 * time.Hour
 
 // NextRead returns when the gateway reads the bill of a write next that ended without an answer at since, after a read
-// at now; zero if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read
-// can resolve the outcome.
+// at now; zero if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not
+// before a read can resolve the outcome.
 func (s *Settings) NextRead(since, now time.Time) time.Time {
 	next := now.Add(24 * time.Hour)
 	first := max(time.Minute, s.UnderWay()+time.Second)

@@ -9,8 +9,8 @@ import (
 )
 
 // handshakes have the config of TLS for the next connection. A handshake resumes the last session, which costs less. A
-// session is that of a client certificate, which a resumed one does not show again: each has a cache of its own. A change
-// of the CA needs a reload, which makes a new upstream. Safe for concurrent use.
+// session is that of a client certificate, which a resumed one does not show again: each has a cache of its own. A
+// change of the CA needs a reload, which makes a new upstream. Safe for concurrent use.
 type handshakes struct {
 	pair *config.KeyPair // nil without a client certificate
 
@@ -32,8 +32,8 @@ func (l *lastSession) Get(string) (*tls.ClientSessionState, bool) {
 
 func (l *lastSession) Put(_ string, session *tls.ClientSessionState) { l.session.Store(session) }
 
-// A resumption is a lastSession of one handshake. If the server does not resume the session, that of the handshake is not
-// kept, since it lacks what the next one begins with, see resuming.
+// A resumption is a lastSession of one handshake. If the server does not resume the session, that of the handshake is
+// not kept, since it lacks what the next one begins with, see resuming.
 type resumption struct {
 	*lastSession
 	refused atomic.Bool
@@ -46,7 +46,8 @@ func (r *resumption) Put(name string, session *tls.ClientSessionState) {
 }
 
 // resuming are the key exchanges of a handshake that resumes a session. That of the session has one that holds against
-// quantum computers, too, and its secret is a part of that of each session after it; doing it again is half of the cost.
+// quantum computers, too, and its secret is a part of that of each session after it; doing it again is half of the
+// cost.
 var resuming = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 func (u *Upstream) tlsConfig(name string) *tls.Config {
