@@ -29,14 +29,17 @@ func (x *exchange) observe() {
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.
 const maxBill = 100
 
+// longPart is how much of a key must not be shown.
+const longPart = 8
+
 // loggedBill returns the bill id of a call, or "" if it has none. A caller can write its key there, or a part of it,
-// which must not be shown; without a key anything could be one.
+// which must not be shown. A short id can be a part of a key by chance.
 func loggedBill(call *translate.Call) string {
 	if call == nil {
 		return ""
 	}
 	bill, key := call.Value(billing.Bill), call.Value(billing.Partner)
-	if key == "" || strings.Contains(bill, key) || strings.Contains(key, bill) {
+	if key != "" && (strings.Contains(bill, key) || len(bill) >= longPart && strings.Contains(key, bill)) {
 		return ""
 	}
 	return strings.ToValidUTF8(bill[:min(len(bill), maxBill)], "")

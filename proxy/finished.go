@@ -148,7 +148,7 @@ func (f *Finished) attrs(list []slog.Attr) []slog.Attr {
 	if f.Unknown { // an operator must find the bill, whatever the caller wrote there
 		text("outcome", "unknown")
 		text("bill", f.Bill)
-	} else {
+	} else if f.Partner != "" { // without a key it could be one in the wrong place
 		text("bill", billing.MaskBill(f.Bill))
 	}
 	text("reason", f.Reason)

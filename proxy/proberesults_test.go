@@ -70,7 +70,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 // After a create without an answer, a reply that shows the bill makes its backend the owner.
 func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	t.Parallel()
-	// What shows the bill. BILL_001 cannot tell whose bill it is.
+	// What shows the bill. BILL_001 does not say which partner has the bill.
 	for _, row := range tableOf(t) {
 		parallel(t, row[0], func(t *testing.T) {
 			m := newRolloutGateway(t, "old")

@@ -126,3 +126,18 @@ func TestMaskHidesTheKeyOfAReply(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// An id of a bill has a letter, 20 characters, or the digits of a short number; anything else may be a phone or a card.
+func TestMaskBill(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "1", "123456", "A-1", "_b", "12345678901234567890", "1234-5678-9012-34567", "Az09_-"} {
+		if got := billing.MaskBill(id); got != id {
+			t.Errorf("%q is shown as %q", id, got)
+		}
+	}
+	for _, id := range []string{"1234567", "01012345678", "-", "12_34", "123456789012345678901", "a b", "결제", "A@", "A[", "A`", "a{", "A\n", strings.Repeat("a", 21)} {
+		if got := billing.MaskBill(id); got != billing.Hidden {
+			t.Errorf("%q is shown as %q", id, got)
+		}
+	}
+}
