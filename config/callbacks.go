@@ -20,7 +20,7 @@ import (
 // Callbacks says how callbacks of upstreams are delivered to partners (INTERFACE.md, Events).
 type Callbacks struct {
 	// the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	PublicURL Address `yaml:"public_url" config:"required" missing:": the address of this gateway for upstreams, such as https://bridge.example.com"`
+	PublicURL Address `yaml:"public_url" config:"required" missing:", such as https://bridge.example.com"`
 	// a separate listener for callbacks; "" for none
 	Listen string `yaml:"listen" config:"restart"`
 

@@ -12,7 +12,8 @@ var certificateEnd = prometheus.NewDesc("billbridge_certificate_not_after_second
 	[]string{"kind", "name"}, nil)
 
 var spares = prometheus.NewDesc("billbridge_upstream_spare_connections",
-	"Connections to an upstream that were opened before they are needed, and have carried no call.", []string{"upstream"}, nil)
+	"Connections to an upstream that were opened before they are needed, and have carried no call.",
+	[]string{"upstream"}, nil)
 
 // collect collects the connections that wait for their first call, and when certificates end.
 func (g *Gateway) collect(to chan<- prometheus.Metric) {

@@ -73,7 +73,8 @@ func (r *OwnRead) try(read *translate.Operation, client, upstream translate.Form
 		r.Problem = "the example of a reply: " + err.Error()
 		return
 	}
-	if r.State = call.ReplyMeaning(billing.State); probeResults[billing.SaysOf(call, 200)] != routing.Present || r.State == "" {
+	r.State = call.ReplyMeaning(billing.State)
+	if probeResults[billing.SaysOf(call, 200)] != routing.Present || r.State == "" {
 		r.Problem = "the example of a reply does not show the bill"
 		return
 	}

@@ -94,7 +94,7 @@ func (c *Console) serve(answers handler) http.HandlerFunc {
 
 // functions are the functions of the templates, beside those of package pages:
 //
-//	{{words .About}}          an English text of the table, what a translation does with a field, or a note of the rollout
+//	{{words .About}}          an English text of the table, what becomes of a field, or a note of the rollout
 //	{{t "key" arg…}}          the text of a key with texts, numbers, times, durations and notes, or lists of these;
 //	                          of {one|many} it has the part for the first of them
 //	{{partner .ID id…}}       a partner: its name and the 12 digits, a link with an id if there is a rollout

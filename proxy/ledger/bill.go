@@ -1,7 +1,8 @@
 // Package ledger is the life of a bill: what is known of one, and what each event makes of that. It has no I/O.
 //
 //	bill, err := ledger.Next(env, bill, ledger.Event{Call: call, What: ledger.CreateBegun{Token: token}})
-//	bill, err = ledger.Next(env, bill, ledger.Event{Call: call, What: ledger.CreateEnded{Token: token, Outcome: ledger.Succeeded}})
+//	ended := ledger.CreateEnded{Token: token, Outcome: ledger.Succeeded}
+//	bill, err = ledger.Next(env, bill, ledger.Event{Call: call, What: ended})
 //
 // Package store keeps the bills and applies the events. All that a bill has is changed here alone.
 package ledger
@@ -43,6 +44,12 @@ type Bill struct {
 	Denied    time.Time `json:"-"` // when a caller was last told that there is no such bill
 	Due       time.Time `json:"-"` // when the gateway reads it next; zero: it does not
 
+	History
+	Looks
+}
+
+// A History is what calls have done to a bill.
+type History struct {
 	Merchant  string    `json:"merchant,omitzero"`  // of the call that showed or created it; "" if it is not known
 	Creates   []Create  `json:"creates,omitempty"`  // not completed: under way, or interrupted by the end of a gateway
 	Uncertain bool      `json:"uncertain,omitzero"` // a create ended Unknown or Taken: it will not be released
@@ -52,11 +59,14 @@ type Bill struct {
 	Reads     int       `json:"reads,omitzero"`     // how often the gateway has read it since the last of Writes
 	Doubled   *Call     `json:"doubled,omitempty"`  // the call that showed it at both upstreams, until it is assigned
 	Created   *Call     `json:"created,omitempty"`  // its create, until a read has shown what that made
+}
 
+// Looks are what looks have shown of a bill.
+type Looks struct {
 	Amount string            `json:"amount,omitzero"` // of its create; "" if it is not certain of which
 	Seen   Sight             `json:"seen,omitzero"`   // the furthest state that a look showed
 	Said   Sight             `json:"said,omitzero"`   // the state that a write was acknowledged to make, until a look
-	Exact  map[string]string `json:"exact,omitempty"` // what must not change: digests, by state and path; the others by state
+	Exact  map[string]string `json:"exact,omitempty"` // what must not change: digests, by state and path
 	Doubt  *Contradiction    `json:"doubt,omitempty"` // waits for a second look
 }
 

@@ -124,9 +124,10 @@ type Told struct{ Shows }
 
 // ReadEnded is the end of a read that the gateway has made by itself.
 type ReadEnded struct {
-	Created string                                      // the request of the create that was read back; "" for none
-	Claimed time.Time                                   // the Due of the claim; if it is another by now, something else was planned
-	Next    func(unknownSince, now time.Time) time.Time // the next read; zero: no more
+	Created string    // the request of the create that was read back; "" for none
+	Claimed time.Time // the Due of the claim; if it is another by now, something else was planned
+	// Next returns when the next read is due; zero: no more.
+	Next func(unknownSince, now time.Time) time.Time
 }
 
 // Claimed keeps others from reading the bill for a time, if it is to be read.

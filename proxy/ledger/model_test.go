@@ -157,8 +157,10 @@ func TestNextChangesNothingOfTheBillBefore(t *testing.T) {
 	call := ledger.Call{At: noon, Upstream: "new", Merchant: "shop"}
 	doubt := &ledger.Contradiction{Call: call, Kind: ledger.State, Before: "F", Now: "W"}
 	before := ledger.Bill{
-		ID: "b", Upstream: "new", State: ledger.Owned, Merchant: "shop", Seen: ledger.Sight{Means: "F", Call: call}, Doubt: doubt,
-		Exact: map[string]string{"F num": "x"},
+		ID: "b", Upstream: "new", State: ledger.Owned, History: ledger.History{Merchant: "shop"},
+		Looks: ledger.Looks{
+			Seen: ledger.Sight{Means: "F", Call: call}, Doubt: doubt, Exact: map[string]string{"F num": "x"},
+		},
 	}
 	call.At = noon.Add(time.Hour)
 	_, found, err := ledger.Next(env, before, ledger.Event{Call: call, What: ledger.Looked{

@@ -197,7 +197,8 @@ func (Proved) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 
 func (e Denied) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 	if !b.recorded() {
-		b.State, b.Merchant, b.Changed, b.Tried, b.Ends, b.Denied = Released, c.Merchant, c.At, c.At, latest(b.Ends, released), c.At
+		b.State, b.Merchant, b.Ends = Released, c.Merchant, latest(b.Ends, released)
+		b.Changed, b.Tried, b.Denied = c.At, c.At, c.At
 		return nil, nil
 	}
 	other := b.OfOther(c.Merchant)

@@ -24,7 +24,7 @@ type Report struct {
 	Uncounted  evidence.Note      `json:"uncounted,omitzero"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`           // each partner by its short hash
 	Calls      int                `json:"calls"`              // that were counted, at both backends
-	Next       *Change            `json:"next,omitempty"`     // a preview of the next stage; of one partner, unless its stage is the last
+	Next       *Change            `json:"next,omitempty"`     // the next stage of one partner, unless it is in the last
 	// about these partners and about all, the oldest first
 	Decisions []Change `json:"decisions"`
 }

@@ -30,7 +30,7 @@ type Owner struct {
 
 // OfOther is that of the bill.
 func (o Owner) OfOther(merchant string) bool {
-	b := ledger.Bill{Merchant: o.Merchant}
+	b := ledger.Bill{History: ledger.History{Merchant: o.Merchant}}
 	return b.OfOther(merchant)
 }
 

@@ -135,8 +135,8 @@ func (r *Router) Contradicted(bill ledger.Bill, found []ledger.Contradiction) {
 			level = slog.LevelInfo
 		}
 		r.log.Log(context.Background(), level, "a backend contradicts what it has shown of a bill",
-			"partner", bill.Partner.Short(), "bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind, "field", c.Path, "operation", c.Operation,
-			"request_id", c.Request, "vanished", c.Vanished)
+			"partner", bill.Partner.Short(), "bill", ShownBill(bill.ID), "upstream", c.Upstream, "kind", c.Kind,
+			"field", c.Path, "operation", c.Operation, "request_id", c.Request, "vanished", c.Vanished)
 		if backend, ok := r.current.Load().backend(c.Upstream); ok && backend == evidence.New {
 			r.counts.Add(bill.Partner, ledger.CreateOperation, evidence.Contradicts(bill.ID, c))
 		}
@@ -171,7 +171,8 @@ func (r *Router) looked(c Call, upstream string, s ReadResult, at time.Time) []l
 		return nil
 	}
 	e := c.event(c.Arrived, upstream, ledger.Looked{
-		Said: s.Said, Shows: s.Shows, Read: s.reading(), Final: s.Result == Present && s.Ended, Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
+		Said: s.Said, Shows: s.Shows, Read: s.reading(), Final: s.Result == Present && s.Ended,
+		Absent: s.Result == Absent, Settles: r.current.Load().wire[upstream],
 	})
 	e.At, e.Merchant = at, s.Merchant
 	return []ledger.Event{e}

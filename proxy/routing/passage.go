@@ -181,7 +181,8 @@ func (p *passage) found(ctx context.Context, upstream string) (ledger.Bill, erro
 	defer p.r.metrics.timed("found")()
 	// As of its arrival: what the call itself shows of the bill, such as its end, is recorded as of then.
 	c := p.call
-	bill, _, err := p.r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, c.event(c.Arrived, upstream, ledger.Found{}))
+	found := c.event(c.Arrived, upstream, ledger.Found{})
+	bill, _, err := p.r.apply(ctx, ledger.Bill{Partner: c.Partner, ID: c.Bill}, found)
 	switch {
 	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return bill, nil

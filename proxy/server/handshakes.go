@@ -88,7 +88,8 @@ func (e *serverErrors) handshake(from netip.Prefix, err error) {
 	if httpconn.RefusedCertificate(err) {
 		reason = certificate
 	}
-	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && slices.Contains(proxyHeaders, string(plain.RecordHeader[:])) {
+	plain := tls.RecordHeaderError{}
+	if errors.As(err, &plain) && slices.Contains(proxyHeaders, string(plain.RecordHeader[:])) {
 		message = "a header of the PROXY protocol came first: turn it off in the load balancer (proxy_protocol, send-proxy)"
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
