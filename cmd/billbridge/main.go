@@ -99,14 +99,10 @@ type system struct {
 }
 
 type commands struct {
-	Serve     serveCommand     `cmd:""`
-	Sandbox   sandboxCommand   `cmd:""`
-	Desk      deskCommand      `cmd:""`
-	Init      initCommand      `cmd:""`
-	Check     checkCommand     `cmd:""`
-	Translate translateCommand `cmd:""`
-	Hash      hashCommand      `cmd:""`
-	Map       mapCommand       `cmd:""`
+	Serve   serveCommand   `cmd:""`
+	Sandbox sandboxCommand `cmd:""`
+	Desk    deskCommand    `cmd:""`
+	localCommands
 	Callbacks callbacksCommand `cmd:""`
 	Bills     billsCommand     `cmd:""`
 	Rollout   rolloutCommand   `cmd:""`
@@ -116,6 +112,15 @@ type commands struct {
 	Assets    assetsCommand    `cmd:""`
 
 	VersionFlag kong.VersionFlag `name:"version"`
+}
+
+// localCommands need no gateway and no store.
+type localCommands struct {
+	Init      initCommand      `cmd:""`
+	Check     checkCommand     `cmd:""`
+	Translate translateCommand `cmd:""`
+	Hash      hashCommand      `cmd:""`
+	Map       mapCommand       `cmd:""`
 }
 
 const description = "billbridge is a reverse proxy between partners and billing backends " +

@@ -51,8 +51,8 @@ func (o storeVerbs) entries(ctx context.Context, f store.AuditFilter) ([]Change,
 // entry returns an entry of the audit log.
 func (o storeVerbs) entry(c store.Change) Change {
 	e := Change{
-		Revision: c.Revision, Action: string(c.Action), By: c.By,
-		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence, Reason: c.Reason,
+		Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Subject: c.Subject,
+		Moved: Moved{From: c.From, To: c.To, Forced: c.Forced}, Evidence: c.Evidence, Reason: c.Reason,
 	}
 	if c.Action == store.WaveChanged { // why it came into its state
 		e.Evidence = evidence.ReadNote(c.Evidence).String()

@@ -18,24 +18,13 @@ type Callback struct {
 	ID       string    `json:"id"`
 	Received time.Time `json:"received"`
 	Who
-	Bill     string     `json:"bill"`
-	Upstream string     `json:"upstream"`
-	State    string     `json:"state"`
-	Attempts int        `json:"attempts"`
-	Next     *time.Time `json:"next,omitempty"` // of a waiting one
-	LastAt   *time.Time `json:"last_at,omitempty"`
-	Status   int        `json:"last_status,omitempty"`
-	Outcome  string     `json:"last_outcome,omitempty"`
-	Form     string     `json:"form"`
-	Address  string     `json:"address"`
-	Type     string     `json:"content_type"`
-	Size     int        `json:"size,omitempty"` // of the body, in bytes; only of a single callback
-	// when the body was deleted: the callback cannot be delivered again
-	Deleted *time.Time `json:"body_deleted,omitempty"`
-	// the state of the bill in the body, if the table knows it; only for a single callback
-	Says string `json:"bill_state,omitempty"`
-	// SHA-256 of the upstream's body in canonical form; only of a single callback
-	Digest string `json:"digest,omitempty"`
+	Bill     string `json:"bill"`
+	Upstream string `json:"upstream"`
+	State    string `json:"state"`
+	Delivery
+	Form    string `json:"form"`
+	Address string `json:"address"`
+	Body
 	// how often the upstream sent it again; these were acknowledged, and not delivered
 	Repeats  int        `json:"repeats,omitempty"`
 	Repeated *time.Time `json:"repeated,omitempty"` // when it did so last
@@ -45,6 +34,24 @@ type Callback struct {
 
 	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
 	History []Attempt `json:"history,omitempty"`
+}
+
+// A Delivery is how far the delivery of a callback is.
+type Delivery struct {
+	Attempts int        `json:"attempts"`
+	Next     *time.Time `json:"next,omitempty"` // of a waiting one
+	LastAt   *time.Time `json:"last_at,omitempty"`
+	Status   int        `json:"last_status,omitempty"`
+	Outcome  string     `json:"last_outcome,omitempty"`
+}
+
+// A Body is what may be known of the body of a callback without its fields. Only a single callback has all of it.
+type Body struct {
+	Type    string     `json:"content_type"`
+	Size    int        `json:"size,omitempty"`         // in bytes
+	Deleted *time.Time `json:"body_deleted,omitempty"` // since then the callback cannot be delivered again
+	Says    string     `json:"bill_state,omitempty"`   // the state of the bill, if the table knows it
+	Digest  string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form
 }
 
 // An Attempt is one attempt to deliver a callback.
@@ -236,10 +243,10 @@ func (o callbackVerbs) Callback(ctx context.Context, ref CallbackRef) (Callback,
 func (o callbackVerbs) callback(c store.Callback) Callback {
 	one := Callback{
 		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: routing.ShownBill(c.Bill), Upstream: c.Upstream,
-		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
-		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
-		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),
-		Repeats: c.Repeats, Repeated: known(c.Repeated), Made: c.Made(),
+		State: string(c.State), Form: c.Form, Cursor: c.Cursor,
+		Delivery: Delivery{Attempts: c.Attempts, LastAt: known(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome},
+		Body:     Body{Type: c.ContentType, Deleted: known(c.Erased)},
+		Repeats:  c.Repeats, Repeated: known(c.Repeated), Made: c.Made(),
 	}
 	if c.State == store.Waiting {
 		one.Next = known(c.Next)

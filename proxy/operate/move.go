@@ -73,14 +73,7 @@ type Change struct {
 	At       time.Time `json:"at"`
 	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
 	Name     string    `json:"name,omitempty"`    // of the partner
-	// in the audit log, left out if the partner had no stage of its own
-	From        string `json:"from,omitempty"`
-	FromPercent *int   `json:"from_percent,omitempty"`
-	To          string `json:"to,omitempty"`
-	ToPercent   *int   `json:"to_percent,omitempty"`
-	Forced      bool   `json:"forced,omitempty"`
-	// the kinds of the reasons that were overridden, if Forced
-	Overridden []moves.ReasonKind `json:"overridden,omitempty"`
+	Moved
 	// nothing was changed: this is the earlier change
 	Already bool          `json:"already,omitempty"`
 	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
@@ -92,6 +85,18 @@ type Change struct {
 	Unstored string `json:"unstored,omitempty"`
 	Reason   string `json:"reason,omitempty"`   // that By gave
 	Evidence string `json:"evidence,omitempty"` // at that time, or why a wave came into its state
+}
+
+// Moved is a change of a stage.
+type Moved struct {
+	// in the audit log, left out if the partner had no stage of its own
+	From        string `json:"from,omitempty"`
+	FromPercent *int   `json:"from_percent,omitempty"`
+	To          string `json:"to,omitempty"`
+	ToPercent   *int   `json:"to_percent,omitempty"`
+	Forced      bool   `json:"forced,omitempty"`
+	// the kinds of the reasons that were overridden, if Forced
+	Overridden []moves.ReasonKind `json:"overridden,omitempty"`
 }
 
 // Old returns the stage before the change, for people.

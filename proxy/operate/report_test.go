@@ -66,10 +66,10 @@ func TestReports(t *testing.T) {
 	whole.Backends = []operate.Backend{{Name: "legacy_1", URL: "https://legacy.example.com"}, {Name: "<fresh>", URL: "https://v2.example.com/partner"}}
 	whole.Decisions = []operate.Change{
 		{Revision: 1, Action: "begin", By: "anna", At: since},
-		{Revision: 2, Action: "stage", By: "anna\t|\n# kim", At: since, Partner: "default", To: "shadow"},
-		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []moves.ReasonKind{moves.Unproven, moves.Unsettled}},
-		{Revision: 4, Action: "stage", By: "anna", At: since, Partner: other.Short(), From: "new"},
-		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []moves.ReasonKind{moves.NotAtBoth}},
+		{Revision: 2, Action: "stage", By: "anna\t|\n# kim", At: since, Partner: "default", Moved: operate.Moved{To: "shadow"}},
+		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", Moved: operate.Moved{From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []moves.ReasonKind{moves.Unproven, moves.Unsettled}}},
+		{Revision: 4, Action: "stage", By: "anna", At: since, Partner: other.Short(), Moved: operate.Moved{From: "new"}},
+		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", Moved: operate.Moved{From: "old", To: "new", Forced: true, Overridden: []moves.ReasonKind{moves.NotAtBoth}}},
 	}
 	fewer := limits
 	fewer.Comparisons, fewer.Bills = 500, 50

@@ -62,13 +62,16 @@ type WaveInfo struct {
 	Waits  int         `json:"waits"`  // of these, those that wait for a person
 	At     []WaveCount `json:"at"`     // how many partners are in each stage
 
-	// What follows is only in the answer about one wave.
+	OneWave
+	Next    int  `json:"next,omitempty"`    // there are more: the value of after for the next page
+	Preview bool `json:"preview,omitempty"` // nothing was started or changed
+}
 
+// OneWave is what only the answer about one wave has.
+type OneWave struct {
 	Hold     evidence.Note `json:"hold,omitzero"`   // why no step forward is made now; it ends by itself
 	Until    *time.Time    `json:"until,omitempty"` // when Hold ends, if that is known
 	Partners []WaveRow     `json:"partners,omitempty"`
-	Next     int           `json:"next,omitempty"`    // there are more: the value of after for the next page
-	Preview  bool          `json:"preview,omitempty"` // nothing was started or changed
 }
 
 // A WaveCount is the number of partners in a stage.
