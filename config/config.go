@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Listeners
 
-	Upstreams Upstreams `yaml:"upstreams" config:"required" missing:", such as new: {form: v2, url: https://example.com}"`
+	Upstreams Upstreams `yaml:"upstreams" config:"required" missing:", as in new: {form: v2, url: https://example.com}"`
 	Route     Route     `yaml:"route"`
 
 	Serving

@@ -34,7 +34,7 @@ func (c *Config) FitOpenFiles(files uint64) {
 	l.AddressConnections = min(l.AddressConnections, (l.Connections+1)/2) // one address cannot use up all
 	c.warnings = append(c.warnings, translate.Problem{File: c.File, Line: 1, Column: 1, Text: fmt.Sprintf(
 		"at most %d connections of partners and backends at a time: this process may have %d files open, "+
-			"and up to %d of them are for upstreams, callbacks, the store and the log; for %d connections it needs %d: "+
-			"raise the limit (ulimit -n; LimitNOFILE in a unit of systemd)",
+			"and up to %d of them are for upstreams, callbacks, the store and the log; for %d connections it needs "+
+			"%d: raise the limit (ulimit -n; LimitNOFILE in a unit of systemd)",
 		l.Connections, files, own, most, needed)})
 }

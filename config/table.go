@@ -179,7 +179,8 @@ func (c *Config) warnAboutMeanings() {
 		}
 	}
 	for _, o := range t.Operations {
-		list := slices.ContainsFunc(o.Fields(), func(f translate.Field) bool { return strings.Contains(f.Source, "[]") })
+		isItem := func(f translate.Field) bool { return strings.Contains(f.Source, "[]") }
+		list := slices.ContainsFunc(o.Fields(), isItem)
 		if list && o.ByStage() && !billing.AboutBill(o) && c.Rollout != nil && c.Rollout.Bills == Separate {
 			c.warnf("table", "%s lists what one backend has: during a rollout a partner can have one %s at each",
 				o.Name, t.Nouns.En[0])
@@ -204,8 +205,8 @@ func (c *Config) warnAboutForms() {
 				strings.Join(words, ", "))
 		}
 		if create != nil && create.MayLack(billing.Link) && u.Form != first {
-			c.warnf(key, "the reply to a create may have no link: programs of partners in the other form may need one, "+
-				"and then take a bill that was sent as failed. Ask the backend's operator. "+
+			c.warnf(key, "the reply to a create may have no link: programs of partners in the other form may need "+
+				"one, and then take a bill that was sent as failed. Ask the backend's operator. "+
 				"If replies have it, say so in an overlay: operations: {%s: {reply: {%s: {required: null}}}}",
 				create.Name, create.PathOf(translate.Reply, billing.Link, first))
 		}

@@ -88,7 +88,8 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger, store.UnprovenRows),
-		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second), callLog: accesslog.Limited(o.Logger, time.Minute),
+		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
+		callLog: accesslog.Limited(o.Logger, time.Minute),
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it

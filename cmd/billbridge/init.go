@@ -101,8 +101,8 @@ var plainYAML = regexp.MustCompile(
 // text returns the config, or what is wrong with the values, in the words of billbridge check.
 func (c *initCommand) text(s system) ([]byte, error) {
 	if strings.HasPrefix(c.Store, "postgres") {
-		return nil, errors.New("--store: a PostgreSQL URL has a password, which must not be in the config: put the URL " +
-			"into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
+		return nil, errors.New("--store: a PostgreSQL URL has a password, which must not be in the config: put the " +
+			"URL into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
 	values := *c
 	values.Form = cmp.Or(values.Form, "v2")

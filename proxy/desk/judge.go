@@ -110,10 +110,11 @@ func (res Result) Outcome() string {
 // calls returns the calls for the order that are of one of some kinds, such as bill.read or bill.create/lost|write.
 func (w *window) calls(kinds string) (list []Record) {
 	for _, r := range w.recs {
-		if r.Call != nil && r.Order == w.order && slices.ContainsFunc(strings.Split(kinds, "|"), func(kind string) bool {
+		isOf := func(kind string) bool {
 			words := strings.Split(kind, "/")
 			return !slices.ContainsFunc(words, func(word string) bool { return !w.is(r, word) })
-		}) {
+		}
+		if r.Call != nil && r.Order == w.order && slices.ContainsFunc(strings.Split(kinds, "|"), isOf) {
 			list = append(list, r)
 		}
 	}

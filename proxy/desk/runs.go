@@ -77,6 +77,7 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	var report, junit bytes.Buffer
 	_, _ = Report(&report, res), JUnit(&junit, res) // in memory they do not fail
 	say(map[string]any{
-		"outcome": res.Outcome(), "exit_code": ExitCodes[res.Outcome()], "report": report.String(), "junit": junit.String(),
+		"outcome": res.Outcome(), "exit_code": ExitCodes[res.Outcome()],
+		"report": report.String(), "junit": junit.String(),
 	})
 }

@@ -212,7 +212,8 @@ func (b *Bill) Awaited() (all []Call) {
 // Awaits are the calls after which the gateway looks at the bill, and others, of each upstream and merchant one.
 func (b *Bill) Awaits(others ...Call) (calls []Call) {
 	for _, c := range append(b.Awaited(), others...) {
-		if !slices.ContainsFunc(calls, func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }) {
+		isThere := func(o Call) bool { return o.Upstream == c.Upstream && o.Merchant == c.Merchant }
+		if !slices.ContainsFunc(calls, isThere) {
 			calls = append(calls, c)
 		}
 	}

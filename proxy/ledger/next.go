@@ -82,7 +82,8 @@ func (e CreateBegun) apply(env Env, c Call, b *Bill) ([]Contradiction, error) {
 		return nil, nil
 	}
 	one := !b.OfOther(c.Merchant)
-	if !(b.State == Owned && one) && !b.Denied.IsZero() && !b.Denied.Before(c.At) && !b.Denied.After(c.At.Add(DeniedFor)) {
+	denied := !b.Denied.IsZero() && !b.Denied.Before(c.At) && !b.Denied.After(c.At.Add(DeniedFor))
+	if denied && !(b.State == Owned && one) {
 		return nil, ErrDenied
 	}
 	switch {

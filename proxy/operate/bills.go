@@ -67,7 +67,8 @@ func (o billVerbs) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 		return answer, err
 	}
 	f := store.BillFilter{
-		List: store.BillList(b.Outcome), UnclearBefore: routing.UnclearBefore(o.Now()), PartnerPrefix: only, Bill: b.Bill,
+		List: store.BillList(b.Outcome), UnclearBefore: routing.UnclearBefore(o.Now()),
+		PartnerPrefix: only, Bill: b.Bill,
 		Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime, Limit: limit,
 	}
 	switch {

@@ -100,8 +100,8 @@ func (o storeVerbs) againstKey(ctx context.Context, decided store.Rollout, id, k
 	}
 	at := o.Rollout.Settings().Positions(decided)
 	if at(id).Stage == routing.StageDrained && at(key).Stage != routing.StageDrained {
-		return conflict("Not changed: the partner is drained, and the key is not: bills of the key at the old backend " +
-			"that are not in the ledger would not be found. Set the stage of the partner to new first.")
+		return conflict("Not changed: the partner is drained, and the key is not: bills of the key at the old " +
+			"backend that are not in the ledger would not be found. Set the stage of the partner to new first.")
 	}
 	return nil
 }

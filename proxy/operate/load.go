@@ -31,7 +31,8 @@ func (o *core) scan(ctx context.Context, read func() error) error {
 // openBills counts the bills of the partners of a range.
 func (o *core) openBills(ctx context.Context, in store.Range) (bills []store.Bills, err error) {
 	err = o.scan(ctx, func() (err error) {
-		bills, err = o.Store.OpenBillsIn(ctx, in, o.Store.Clock(o.Rollout.Now()).StoreTime) // a wrong clock ends no bill
+		// By the clock of the store: a wrong clock ends no bill.
+		bills, err = o.Store.OpenBillsIn(ctx, in, o.Store.Clock(o.Rollout.Now()).StoreTime)
 		return err
 	})
 	return bills, err

@@ -122,7 +122,8 @@ func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	}
 	now := o.Now().Truncate(time.Millisecond) // as the store keeps it
 	one := store.Wave{
-		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Reason: w.Reason, Since: now, Created: now,
+		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Reason: w.Reason,
+		Since: now, Created: now,
 	}
 	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost)
 	if err != nil {
@@ -136,12 +137,13 @@ func (o waveVerbs) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 		ctx, cancel := withNewTimeout(ctx)
 		defer cancel()
 		if err = o.Store.CreateWave(ctx, one, partners); errors.Is(err, store.ErrInWave) {
-			err = conflict("Not started: there is a wave %q already, or one of the partners is in a wave that has not ended.",
-				w.Name)
+			err = conflict("Not started: there is a wave %q already, or one of the partners is in a wave "+
+				"that has not ended.", w.Name)
 		}
 	}
 	if err == nil && !w.Preview {
-		o.Logger.Warn("a wave was started", "wave", w.Name, "by", w.By, "partners", len(partners), "steps", w.Steps.String())
+		o.Logger.Warn("a wave was started", "wave", w.Name, "by", w.By, "partners", len(partners),
+			"steps", w.Steps.String())
 	}
 	return info, err
 }

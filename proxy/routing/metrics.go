@@ -50,8 +50,8 @@ func newMetrics(to prometheus.Registerer) *metrics {
 				"that the ledger does not know. Otherwise 1.").WithLabelValues(),
 		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
 		unknown: gauge("unknown_outcomes",
-			"Bills with a write whose outcome is unknown (state unknown), and those of them that the reads of the first "+
-				"hour have not resolved (state unclear).", "state"),
+			"Bills with a write whose outcome is unknown (state unknown), and those of them that the reads of the "+
+				"first hour have not resolved (state unclear).", "state"),
 		unrecorded: counter("unknown_unrecorded_total",
 			"Writes with an unknown outcome that the ledger could not record: they are in no list.").WithLabelValues(),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
@@ -147,7 +147,8 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 func (r *Router) setUnknown(ctx context.Context) error {
 	now := r.now()
 	for list, name := range map[store.BillList]string{store.UnknownBills: "unknown", store.UnclearBills: "unclear"} {
-		_, n, err := r.store.Bills(ctx, store.BillFilter{List: list, UnclearBefore: UnclearBefore(now), Now: now, Limit: 1})
+		filter := store.BillFilter{List: list, UnclearBefore: UnclearBefore(now), Now: now, Limit: 1}
+		_, n, err := r.store.Bills(ctx, filter)
 		if err != nil {
 			return err
 		}

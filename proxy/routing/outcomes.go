@@ -86,7 +86,8 @@ func (r *Router) Ended(ctx context.Context, w Route, e Ending) error {
 		events = append(events, r.looked(c, w.Upstream, s, r.arrived(c))...)
 	}
 	if e.Unknown {
-		write := ledger.WriteUnknown{Read: ledger.Reading{Finding: NotAsked}, Next: r.Settings().NextRead(r.now(), r.now())}
+		next := r.Settings().NextRead(r.now(), r.now())
+		write := ledger.WriteUnknown{Read: ledger.Reading{Finding: NotAsked}, Next: next}
 		if e.Shown != nil {
 			write.Read = e.Shown.reading()
 			write.Read.At, write.Read.By = r.now(), ByGateway

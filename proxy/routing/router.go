@@ -18,7 +18,7 @@
 //	a create of a drained partner                      no probe
 //	any other operation                                both backends are probed
 //	after a restore of the store                       the other backend is always probed, also for drained partners
-//	on a new store, before rollout begin               as after a restore; also the kill switch waits for a clear answer
+//	on a new store, before rollout begin               as after a restore; the kill switch waits, too
 //
 // A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling
 // period; until then it is not passed on, and a create that depends on it is refused. While a create of a bill is

@@ -17,16 +17,16 @@ const (
 )
 
 // Options configure a sandbox. The zero value is a development environment with the default partners. The tags
-// are those of the flags of billbridge sandbox.
+// are those of the flags of billbridge sandbox, whose help is in cmd/billbridge/help.txt.
 type Options struct {
 	// Environment is Development if empty.
-	Environment Environment `default:"development" enum:"development,production" help:"Which minimum amount (${enum})."`
+	Environment Environment `default:"development" enum:"development,production"`
 	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller
 	// used.
-	BaseURL string `name:"base-url" placeholder:"URL" help:"The base of short URLs (the host that the caller used)."`
+	BaseURL string `name:"base-url" placeholder:"URL"`
 	// ControlToken is the bearer token of the control API, and the key of the addresses of pages. If empty, control
-	// API and pages are served on loopback addresses only. Other users can see the arguments of a process.
-	ControlToken string `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Bearer token; required beyond loopback."`
+	// API and pages are served on loopback addresses only.
+	ControlToken string `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN"`
 	// Clock is time.Now if nil. All times are shown in the zone of Korea.
 	Clock func() time.Time `kong:"-"`
 	// Partners is DefaultPartners() if nil.
@@ -35,17 +35,16 @@ type Options struct {
 	OpenPoints `group:"Open points of the interface document"`
 
 	// CallbackInterval is the time between two attempts; one hour if 0.
-	CallbackInterval time.Duration `default:"1h" group:"Callbacks" placeholder:"TIME" help:"Of attempts (${default})."`
+	CallbackInterval time.Duration `default:"1h" group:"Callbacks" placeholder:"TIME"`
 	// CallbackRetries is the number of attempts after the first; 24 if 0, none if negative.
-	CallbackRetries int `default:"24" group:"Callbacks" placeholder:"N" help:"Attempts after the first (${default})."`
+	CallbackRetries int `default:"24" group:"Callbacks" placeholder:"N"`
 	// CallbackTimeout is the timeout of an attempt; 10 s if 0.
-	CallbackTimeout time.Duration `default:"10s" group:"Callbacks" placeholder:"TIME" help:"Of an attempt (${default})."`
+	CallbackTimeout time.Duration `default:"10s" group:"Callbacks" placeholder:"TIME"`
 	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
 	// cancels. By default only payments have callbacks.
-	CallbackCancelDestroy bool `group:"Callbacks" help:"Callbacks for cancels and destroys, too (apprState C and D)."`
-	// PrivateCallbacks allows a sandbox that others use to call loopback and private addresses: one that listens on
-	// other than loopback addresses, or with a partner that has a control token.
-	PrivateCallbacks bool `group:"Callbacks" help:"Call private addresses, too, though others use the sandbox."`
+	CallbackCancelDestroy bool `group:"Callbacks"`
+	// PrivateCallbacks allows a sandbox that others use to call loopback and private addresses.
+	PrivateCallbacks bool `group:"Callbacks"`
 	// Shared says that others use the sandbox. It is shared, too, if a partner has a control token.
 	Shared bool `kong:"-"`
 	// Transport sends callbacks. If nil, a transport that follows the two options above.
@@ -62,20 +61,20 @@ type Options struct {
 type OpenPoints struct {
 	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no
 	// code is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
-	LegacyCodes map[string]string `name:"legacy-code" placeholder:"CODE=CODE" help:"As BILL_001=9800;*=9999."`
+	LegacyCodes map[string]string `name:"legacy-code" placeholder:"CODE=CODE"`
 	// SwapLegacySend exchanges member and merchant in the legacy send reply, as the document's example does.
-	SwapLegacySend bool `help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
+	SwapLegacySend bool
 	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients
 	// read it.
-	NoLegacyShortURL bool `name:"no-legacy-short-url" help:"Omit shortURL from the legacy send reply."`
+	NoLegacyShortURL bool `name:"no-legacy-short-url"`
 	// NumbersWhenUnpaid is what a v2 read shows of apprPayType, apprDt and apprOriginDt of a bill that was never paid:
 	// zero, null, empty or omit; the other fields are empty strings. zero if empty: it has the documented type, and
 	// reveals a gateway that translates apprDt 0 to a legacy "0", which makes an unpaid bill look paid.
-	NumbersWhenUnpaid string `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" help:"In v2 (${enum})."`
+	NumbersWhenUnpaid string `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit"`
 	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
-	NumbersAsStrings bool `help:"Show the numbers of a v2 read as strings."`
+	NumbersAsStrings bool
 	// FailureStatus is the HTTP status of a refusal; 200 if 0.
-	FailureStatus int `default:"200" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
+	FailureStatus int `default:"200" placeholder:"N"`
 }
 
 // withDefaults returns o with defaults for empty fields.

@@ -90,7 +90,8 @@ func (e *serverErrors) handshake(from netip.Prefix, err error) {
 	}
 	plain := tls.RecordHeaderError{}
 	if errors.As(err, &plain) && slices.Contains(proxyHeaders, string(plain.RecordHeader[:])) {
-		message = "a header of the PROXY protocol came first: turn it off in the load balancer (proxy_protocol, send-proxy)"
+		message = "a header of the PROXY protocol came first: turn it off in the load balancer " +
+			"(proxy_protocol, send-proxy)"
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
 	e.perSource[maphash.Comparable(e.seed, from)%pages.MaxGuessers].Warn("a TLS handshake failed",

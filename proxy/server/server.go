@@ -227,8 +227,9 @@ func (s *Server) framed(l net.Listener) net.Listener {
 			s.open.framing.WithLabelValues(reason).Inc()
 			text := "a request was refused: its framing is ambiguous"
 			if reason == framing.ProxyProtocol {
-				text = "a connection was refused: a header of the PROXY protocol is not read; turn it off in the load balancer " +
-					"(proxy_protocol, send-proxy), let it set X-Forwarded-For, and name it in limits.trusted_proxies"
+				text = "a connection was refused: a header of the PROXY protocol is not read; turn it off in the " +
+					"load balancer (proxy_protocol, send-proxy), let it set X-Forwarded-For, and name it in " +
+					"limits.trusted_proxies"
 			}
 			s.log.Warn(text, "reason", reason, "peer", peer.String())
 		},
