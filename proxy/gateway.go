@@ -90,7 +90,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		metrics: m, userAgent: o.UserAgent, admission: admission.New(o.Registerer, o.Logger, store.UnprovenRows),
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		callLog: accesslog.Limited(o.Logger, time.Minute),
-		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
+		store:   o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]routing.Credentials{}},

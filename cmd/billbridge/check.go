@@ -88,8 +88,8 @@ func postgresServers(c *config.Config, s system) (servers, filled string) {
 	if len(names) > 1 {
 		warn(s, c.Store.Position, "store.url names several servers. If the cluster manager of the primary fails and "+
 			"its PostgreSQL does not, gateways write to it although there is a new primary, and these writes are "+
-			"lost. Use a watchdog on each server; or name a proxy instead that checks which server is the primary and ends "+
-			"connections to the others (HAProxy: on-marked-down shutdown-sessions)")
+			"lost. Use a watchdog on each server; or name a proxy instead that checks which server is the primary and "+
+			"ends connections to the others (HAProxy: on-marked-down shutdown-sessions)")
 	}
 	return strings.Join(names, ", "), strings.Join(added, ", ")
 }

@@ -78,7 +78,8 @@ func ParsePlan(text []byte, lookup func(string) (string, bool)) (p Plan, err err
 	case p.Form != "v2" && p.Form != "legacy":
 		wrong = "form: expected v2 or legacy but got: " + p.Form
 	case !goodKey.MatchString(p.Key):
-		wrong = "api_key: expected 1 to 32 characters, or in a file ${env:NAME} with the name of a variable"
+		wrong = "api_key: expected 1 to 32 characters, or in a file ${env:NAME} with the name of a " +
+			"variable that has them"
 	case u == nil || u.Host == "":
 		wrong = "hook: expected the URL of the order hook but got: " + p.Hook
 	case other >= 0:
