@@ -72,33 +72,35 @@ type targetMetrics struct {
 	duration                    prometheus.Observer
 	upstreamDuration            prometheus.Observer
 
-	mu      sync.RWMutex
-	answers map[answerKey]prometheus.Counter // those that have occurred
+	mu       sync.RWMutex
+	counters map[counterKey]prometheus.Counter // those that have occurred
 }
 
-// An answerKey is the code and the status of an answer, as they are in the labels.
-type answerKey struct {
-	code   string
-	status int
+// A counterKey names a counter of a target by those labels that are not the target's. Unused ones are empty.
+type counterKey struct {
+	of                           *prometheus.CounterVec
+	message, field, code, status string
 }
 
-// answered returns the counter of answers with a code and a status. It stores the counter, so that only the first such
-// answer of a target finds it by its labels.
-func (l *targetMetrics) answered(code string, status int) prometheus.Counter {
-	if statusLabel(status) == other {
-		status = 0
-	}
-	key := answerKey{code, status}
+// counter returns a counter. It stores it, so that only the first call of a target finds it by its labels.
+func (l *targetMetrics) counter(key counterKey) prometheus.Counter {
 	l.mu.RLock()
-	counter := l.answers[key]
+	counter := l.counters[key]
 	l.mu.RUnlock()
-	if counter == nil {
-		counter = l.metrics.requests.WithLabelValues(l.operation, l.client, l.upstream, code, statusLabel(status))
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.answers[key] = counter
+	if counter != nil {
+		return counter
 	}
-	return counter
+	labels := []string{l.operation, l.upstream, key.field}
+	switch key.of {
+	case l.metrics.requests:
+		labels = []string{l.operation, l.client, l.upstream, key.code, key.status}
+	case l.metrics.dropped:
+		labels = []string{l.operation, key.message, l.client, key.field}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counters[key] = key.of.WithLabelValues(labels...)
+	return l.counters[key]
 }
 
 func (m *metrics) target(operation, client, upstream string) *targetMetrics {
@@ -106,7 +108,7 @@ func (m *metrics) target(operation, client, upstream string) *targetMetrics {
 		metrics: m, operation: operation, client: client, upstream: upstream,
 		duration:         m.requestDuration.WithLabelValues(operation, client, upstream),
 		upstreamDuration: m.upstreamDuration.WithLabelValues(operation, upstream),
-		answers:          map[answerKey]prometheus.Counter{},
+		counters:         map[counterKey]prometheus.Counter{},
 	}
 }
 
@@ -141,13 +143,13 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 // report counts the dropped and mismatched fields of a translation.
 func (l *targetMetrics) report(message string, r *translate.Report) {
 	for _, field := range r.Dropped {
-		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, translate.PathInTable(field)).Inc()
+		l.counter(counterKey{of: l.metrics.dropped, message: message, field: translate.PathInTable(field)}).Inc()
 	}
 	if r.Unknown > 0 {
-		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, "unknown").Add(float64(r.Unknown))
+		l.counter(counterKey{of: l.metrics.dropped, message: message, field: "unknown"}).Add(float64(r.Unknown))
 	}
 	for _, field := range r.Mismatched {
-		l.metrics.mismatches.WithLabelValues(l.operation, l.upstream, translate.PathInTable(field)).Inc()
+		l.counter(counterKey{of: l.metrics.mismatches, field: translate.PathInTable(field)}).Inc()
 	}
 }
 
@@ -159,7 +161,7 @@ func (m *metrics) observe(f *Finished, target *routeTarget) {
 		if f.Called {
 			target.metrics.upstreamDuration.Observe(f.UpstreamTook.Seconds())
 		}
-		target.metrics.answered(f.Code, f.Status).Inc()
+		target.metrics.counter(counterKey{of: m.requests, code: f.Code, status: statusLabel(f.Status)}).Inc()
 		return
 	}
 	m.requestDuration.WithLabelValues(f.Operation, string(f.Client), none).Observe(duration)

@@ -50,6 +50,7 @@ func (x *exchange) record() {
 // as a probe.
 func (x *exchange) decide() (to routed, failed *failure) {
 	o, read := x.route.operation, x.asked.call
+	to.decision = new(decision)
 	identity := billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
 	to.call = routing.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
@@ -193,7 +194,7 @@ func (x *exchange) shownBy(says billing.Says, hasState bool) (_ *routing.ReadRes
 	table := operation.Table()
 	set, setMeans := operation.Sets(billing.State)
 	switch succeeded := says == billing.Done; {
-	case succeeded && operation.HasRole(translate.Reply, billing.Link) && call.ReplyValue(billing.Link) == "":
+	case succeeded && call.ReplyValue(billing.Link) == "" && operation.HasRole(translate.Reply, billing.Link):
 		return nil, []string{operation.PathOf(translate.Reply, billing.Link, table.Forms()[0])}
 	case succeeded && read && hasState:
 		means := call.ReplyMeaning(billing.State)

@@ -59,10 +59,18 @@ type asked struct {
 
 // routed is where the call goes.
 type routed struct {
-	target *routeTarget  // nil until it is known
-	call   routing.Call  // what the rollout needs of the request; zero if no rollout decides
-	route  routing.Route // the rollout's decision; zero if no rollout decides
+	target *routeTarget // nil until it is known
+	*decision
 }
+
+// A decision is that of the rollout. It is much larger than the rest of an exchange.
+type decision struct {
+	call  routing.Call // what the rollout needs of the request
+	route routing.Route
+}
+
+// undecided is the decision if no rollout decides. It must not be modified.
+var undecided = new(decision)
 
 // outgoing is the request in the form of the upstream.
 type outgoing struct {
@@ -100,6 +108,7 @@ func (s *forwarded) unknown() bool {
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	s := g.current.Load()
 	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
+	x.to.decision = undecided
 	if x.route = s.match(r); x.route == nil {
 		x.client = s.formOf(r.URL)
 		return x

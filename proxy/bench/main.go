@@ -76,7 +76,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 		"measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
 	flags.BoolVar(&o.tls, "tls", false, "measure reads and creates with HTTPS, from wrk and to the backend")
 	flags.DurationVar(&o.delay, "delay", 0, "put a round-trip `time` between each process and the backend, with -tls")
-	flags.StringVar(&o.other, "other", "", "measure another billbridge `file`, too, with -tls")
+	flags.StringVar(&o.other, "other", "", "measure reads of another billbridge `file`, too, and with -tls creates")
 	flags.IntVar(&o.idle, "idle", 0,
 		"measure memory: open this `number` of connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0,
@@ -133,7 +133,10 @@ func (l *lab) measureCalls(o options, out io.Writer) {
 	case o.ledger:
 		subjects, yardsticks = l.writes("SQLite", "PostgreSQL"), []string{tunedCreate, plainCreate}
 	default:
-		subjects = l.reads()
+		subjects = l.reads(o.other)
+	}
+	if o.other != "" && !o.ledger {
+		yardsticks = append(yardsticks, otherRead)
 	}
 	m := l.measure(subjects, o)
 	fmt.Fprintf(out, "%s. %d connections. Medians (and ranges) of %d rounds of %d s.\n\n",

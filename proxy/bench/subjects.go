@@ -21,6 +21,7 @@ const (
 	tunedProxy  = "ReverseProxy, tuned: passed through"
 	tunedCreate = "ReverseProxy, tuned: create passed through"
 	plainCreate = "create without a rollout"
+	otherRead   = "other billbridge: read"
 )
 
 // The calls.
@@ -36,19 +37,24 @@ func (s subject) of(name string, p *process) *subject {
 	return &s
 }
 
-// reads are the subjects that read a bill.
-func (l *lab) reads() []*subject {
+// reads are the subjects that read a bill: of this billbridge, of another one if there is one, and of other proxies.
+func (l *lab) reads(other string) []*subject {
 	plain, noPlain := l.nginx(false)
 	lua, noLua := l.nginx(true)
 	ours := l.gateway(l.readConfig())
 	floor, yardstick := pass.of(nginxPass, plain), translated.of(nginxLua, lua)
 	floor.missing, yardstick.missing = noPlain, noLua
 	// Subjects of the same process are apart, so that what one leaves to do is not counted for the other.
-	return []*subject{
+	subjects := []*subject{
 		translated.of("billbridge: translated, logged, counted", ours), yardstick,
 		pass.of(tunedProxy, l.role("proxy", l.front)),
 		pass.of("billbridge: passed through, logged, counted", ours), floor,
 	}
+	if other != "" {
+		theirs := l.gatewayOf(other, l.readConfig())
+		subjects = append(subjects, translated.of(otherRead, theirs))
+	}
+	return subjects
 }
 
 // secure are the subjects of calls with TLS on both sides: of this billbridge, of another one if there is one, and of
@@ -63,7 +69,7 @@ func (l *lab) secure(other string) []*subject {
 	}
 	if other != "" {
 		theirs := l.gatewayOf(other, l.readConfig())
-		subjects = append(subjects, translated.of("other billbridge: read", theirs), create.of("other billbridge: create", theirs))
+		subjects = append(subjects, translated.of(otherRead, theirs), create.of("other billbridge: create", theirs))
 	}
 	return subjects
 }

@@ -45,7 +45,7 @@ type Conn struct {
 	idleSince time.Time // or waiting since
 
 	// Of the last call.
-	ctx      context.Context // nil if it does not end
+	ctx      context.Context // nil between calls
 	until    time.Time
 	deadline time.Time   // of the socket: until, or an earlier one at which ctx begins to be watched
 	unwatch  func() bool // ends the watch of ctx; nil if it has not begun
@@ -91,14 +91,14 @@ func (c *Conn) Sent() bool { return c.writing != nil || c.socket.sent.Load() }
 // Begin prepares the connection for a call that begins now and must end until a time, with the last byte of its reply.
 // After that, and within 50 ms after the end of ctx, the call fails with [ErrTimeout].
 func (c *Conn) Begin(ctx context.Context, now, until time.Time) {
-	c.ctx, c.until, c.unwatch = nil, until, nil
-	if ctx.Done() != nil {
-		c.ctx = ctx
-		if watched := now.Add(unwatched); watched.Before(until) {
-			until = watched
-		}
+	c.ctx, c.until, c.unwatch = ctx, until, nil
+	if watched := now.Add(unwatched); watched.Before(until) {
+		until = watched
 	}
-	c.setDeadline(until)
+	// The deadline that an earlier call has set may hold for this one, too: then watch sets that of the call.
+	if c.deadline.After(until) || c.deadline.Before(now.Add(unwatched/2)) {
+		c.setDeadline(until)
+	}
 	c.socket.sent.Store(false)
 	c.failed, c.ended, c.keep, c.body = nil, false, false, body{}
 	c.headLeft = maxHead

@@ -119,19 +119,18 @@ func (p *Pool) put(c *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, c)
-	p.reapAfter(IdleTimeout)
+	p.reapBy(c.idleSince.Add(IdleTimeout))
 }
 
-// reapAfter closes the connections that have waited for too long after a time, or earlier. The lock must be held.
-func (p *Pool) reapAfter(d time.Duration) {
-	at := time.Now().Add(d)
+// reapBy closes the connections that have waited for too long at a time, or earlier. The lock must be held.
+func (p *Pool) reapBy(at time.Time) {
 	switch {
 	case !p.reapAt.IsZero() && p.reapAt.Before(at):
 		return
 	case p.reap == nil:
-		p.reap = time.AfterFunc(d, p.closeOld)
+		p.reap = time.AfterFunc(time.Until(at), p.closeOld)
 	default:
-		p.reap.Reset(d)
+		p.reap.Reset(time.Until(at))
 	}
 	p.reapAt = at
 }
@@ -148,15 +147,11 @@ func (p *Pool) closeOld() {
 	}
 	p.idle = slices.Delete(p.idle, 0, old)
 	p.closeSpares(time.Now().Add(-spareTimeout))
-	next := time.Duration(math.MaxInt64)
 	if len(p.idle) > 0 {
-		next = IdleTimeout - time.Since(p.idle[0].idleSince)
+		p.reapBy(p.idle[0].idleSince.Add(IdleTimeout))
 	}
 	if waiting := p.spares.waiting; len(waiting) > 0 {
-		next = min(next, spareTimeout-time.Since(waiting[0].idleSince))
-	}
-	if next < math.MaxInt64 {
-		p.reapAfter(next)
+		p.reapBy(waiting[0].idleSince.Add(spareTimeout))
 	}
 }
 

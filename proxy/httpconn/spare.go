@@ -78,7 +78,7 @@ func (p *Pool) openSpare() {
 	if p.spares.opening--; err == nil {
 		c.idleSince, c.waited = time.Now(), true
 		p.spares.waiting = append(p.spares.waiting, c)
-		p.reapAfter(spareTimeout)
+		p.reapBy(c.idleSince.Add(spareTimeout))
 	}
 }
 

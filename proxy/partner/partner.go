@@ -24,8 +24,9 @@ const (
 
 // Of returns the full ID of the partner with a key.
 func Of(key string) ID {
-	sum := sha256.Sum256([]byte(key))
-	return ID(hex.EncodeToString(sum[:]))
+	sum, digits := sha256.Sum256([]byte(key)), [fullLength]byte{}
+	hex.Encode(digits[:], sum[:])
+	return ID(digits[:])
 }
 
 // ShortOf returns Of(key).Short() with less work.

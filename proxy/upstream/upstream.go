@@ -141,7 +141,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (httpconn.Reply, *Failure
 	if !ok {
 		return httpconn.Reply{}, u.count(&Failure{Kind: Open, After: u.breaker.pause()})
 	}
-	failure := &Failure{Kind: Reset, Sent: true} // if send panics
+	failure := panicked
 	defer func() { permit.end(failure) }()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
@@ -151,6 +151,9 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (httpconn.Reply, *Failure
 	}
 	return reply, nil
 }
+
+// panicked is the failure of a call that a panic has ended.
+var panicked = &Failure{Kind: Reset, Sent: true}
 
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.
 func (u *Upstream) count(err *Failure) *Failure {

@@ -26,7 +26,7 @@ func (s Says) String() string {
 func SaysOf(c *translate.Call, status int) Says {
 	o := c.Operation()
 	// Without a state the reply to a read shows no bill.
-	stateless := o.Effect == translate.Read && o.HasRole(translate.Reply, State) && c.ReplyValue(State) == ""
+	stateless := o.Effect == translate.Read && c.ReplyValue(State) == "" && o.HasRole(translate.Reply, State)
 	switch {
 	case c.Code() == "":
 		return NoReply
