@@ -3,20 +3,17 @@ package proxy
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/admission"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // A kind is why a call has no answer of an upstream: a row of the table below.
@@ -119,9 +116,6 @@ func (f *failure) closing() *failure {
 
 // callerGone is the reason for the log if the caller disconnected before the answer.
 const callerGone = "the caller went away"
-
-// statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
-const statusGone = 499
 
 // untranslatable returns the failure of a request that cannot be translated.
 func (r *route) untranslatable(err error) *failure {
@@ -249,24 +243,6 @@ func retryAfter(given string) string {
 	return ""
 }
 
-// An outcome is how the caller is answered, with what metrics and log say about it.
-type outcome struct {
-	status      int
-	body        []byte
-	code        string // in the form of the catalogue; "" for no code
-	after       string // Retry-After; "" for none
-	contentType string // "" for JSON
-	unread      bool   // see kind
-	passedOn    bool   // the answer is the reply of the upstream
-	reason      string // for the log; never a value of a body
-	field       string // for the log: the path in a refusal, if the table has it
-
-	values  [2]string // of headers
-	gone    bool      // the caller had gone when the answer was due, or while it was written
-	written bool      // net/http has the whole answer
-	whole   bool      // the caller has it, too, as far as net/http knows
-}
-
 // jsonUTF8 is a header value that all answers share. It must not be modified.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
@@ -284,7 +260,7 @@ func (x *exchange) write(out outcome) {
 		h.Set("Connection", "close")
 	}
 	out.values = [...]string{x.id, strconv.Itoa(len(out.body))}
-	x.gateway.setConnection(h, x.r)
+	x.gateway.keepAlives.set(h, x.r)
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
 	x.answer = out
@@ -309,62 +285,19 @@ func (x *exchange) write(out outcome) {
 	x.answer.written, x.answer.whole = true, err == nil
 }
 
-// finish ends the exchange: it answers after a panic, records what became of the call, and updates metrics and log.
-func (x *exchange) finish() {
-	panicked := recover()
-	defer x.gateway.admission.LeavePartner(x.asked.counted)
-	broken := panicked != nil && x.answer.status != 0 && !x.answer.written
-	if panicked != nil {
-		x.gateway.logPanic(x.id, panicked)
-		if x.answer.status == 0 {
-			x.sent.says = billing.NoReply // the caller has not got what the reply says
-			x.write(x.failure(x.sent.internal(x.route)))
-		}
-		x.answer.reason = internal.reason
-		if broken { // the connection is aborted below: the caller sees that the answer is incomplete
-			x.answer.status, x.answer.code = internal.status, ""
-		}
+// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again, and
+// while nobody reads the log an unknown outcome would be in none.
+func (x *exchange) tooLate() *failure {
+	switch sendCtx := x.in.sendCtx; {
+	case sendCtx == nil:
+	case x.r.Context().Err() != nil:
+		return callerLeft.with()
+	case sendCtx.Err() != nil && x.route.targets != nil:
+		return tooLateInRollout.with()
+	case sendCtx.Err() != nil:
+		return tooLate.with()
+	case accesslog.Unread(x.gateway.log):
+		return logUnread.with()
 	}
-	recorded := x.gateway.survives(x.id, x.record)
-	if !recorded {
-		x.answer.reason = internal.reason
-	}
-	x.gateway.survives(x.id, x.observe)
-	if x.out.held.Taken() {
-		x.out.held.Keep(0)
-	}
-	reuse := panicked == nil && recorded // else the buffers are in an unknown state
-	if reuse && x.asked.call != nil {
-		x.asked.call.Release()
-	}
-	if reuse && x.out.call != nil && x.out.call != x.asked.call {
-		x.out.call.Release()
-	}
-	x.in.body.Release(reuse)
-	if reuse && x.answer.whole && x.sent.failed == nil {
-		// Else the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must
-		// not send the bytes of another partner.
-		admission.PutBuffer(x.asked.buffer)
-		admission.PutBuffer(x.sent.reply)
-	}
-	if broken {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// survives does something that must not take away an answer, which net/http may still hold. It reports whether that
-// ended without a panic.
-func (g *Gateway) survives(id string, do func()) (ok bool) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.logPanic(id, panicked)
-		}
-	}()
-	do()
-	return true
-}
-
-// logPanic logs the type of a panic's value and the stack, but not the value, which may contain a part of a body.
-func (g *Gateway) logPanic(id string, panicked any) {
-	g.log.Error("panic", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	return nil
 }

@@ -100,7 +100,7 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	}
 	survived := g.survives(id, func() {
-		g.setConnection(w.Header(), r)
+		g.keepAlives.set(w.Header(), r)
 		from, ok := g.admission.Enter(r)
 		if !ok {
 			w.Header().Set("Retry-After", "1")
@@ -119,12 +119,5 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	})
 	if !survived {
 		refuse(http.StatusInternalServerError)
-	}
-}
-
-// storeError logs an error of the store, if there is one.
-func (g *Gateway) storeError(id, what string, err error) {
-	if err != nil {
-		g.storeLog.Error(what, "id", id, "error", err.Error())
 	}
 }

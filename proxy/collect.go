@@ -16,26 +16,25 @@ var spares = prometheus.NewDesc("billbridge_upstream_spare_connections",
 	[]string{"upstream"}, nil)
 
 // collect collects the connections that wait for their first call, and when certificates end.
-func (g *Gateway) collect(to chan<- prometheus.Metric) {
-	for name, u := range g.current.Load().upstreams {
+func (s *state) collect(to chan<- prometheus.Metric) {
+	for name, u := range s.upstreams {
 		to <- prometheus.MustNewConstMetric(spares, prometheus.GaugeValue, float64(u.Spares()), name)
 	}
-	g.collectCertificates(to)
+	s.collectCertificates(to)
 }
 
 // collectCertificates collects when certificates end: those of the config, which are read again when their files
 // change, and those that upstreams have shown since the last start or change of the config.
-func (g *Gateway) collectCertificates(to chan<- prometheus.Metric) {
+func (s *state) collectCertificates(to chan<- prometheus.Metric) {
 	collect := func(end time.Time, kind, name string) {
 		if !end.IsZero() {
 			to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), kind, name)
 		}
 	}
-	state := g.current.Load()
-	for _, pair := range state.config.KeyPairs() {
+	for _, pair := range s.config.KeyPairs() {
 		collect(pair.NotAfter(), pair.Kind, pair.Name)
 	}
-	for name, u := range state.upstreams {
+	for name, u := range s.upstreams {
 		collect(u.CertificateEnd(), "upstream", name)
 	}
 }

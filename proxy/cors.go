@@ -32,7 +32,7 @@ func (g *Gateway) answersPage(w http.ResponseWriter, r *http.Request) (answered 
 	}
 	h["Access-Control-Allow-Methods"], h["Access-Control-Allow-Headers"] = onlyPost, pagesMaySend
 	h["Access-Control-Max-Age"], h["X-Request-Id"] = pagesMayRepeat, []string{requestID(r.Header["X-Request-Id"])}
-	g.setConnection(h, r)
+	g.keepAlives.set(h, r)
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -13,8 +13,9 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
-	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -65,8 +67,7 @@ type Gateway struct {
 
 	admission *admission.Admission
 
-	noKeepAlives atomic.Bool // every answer closes its connection
-	keepAlive    []string    // Keep-Alive of the other answers, shared by them; nil for none
+	keepAlives keepAlives
 
 	answerWithin time.Duration // see Options
 }
@@ -92,12 +93,14 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		callLog: accesslog.Limited(o.Logger, time.Minute),
 		store:   o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished,
 		answerWithin: o.AnswerWithin,
-		keepAlive:    keepAlive(c.Timeouts.Idle), // a reload cannot change it
 		partners:     knownPartners{byID: map[partner.ID]routing.Credentials{}},
 	}
+	g.keepAlives.within(c.Timeouts.Idle) // a reload cannot change it
 	g.Use(c)
 	if o.Registerer != nil {
-		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collect))
+		return g, o.Registerer.Register(prometheus.CollectorFunc(func(to chan<- prometheus.Metric) {
+			g.current.Load().collect(to)
+		}))
 	}
 	return g, nil
 }
@@ -133,25 +136,39 @@ func (g *Gateway) Close() {
 	}
 }
 
-// ServeHTTP answers a call of a partner or a callback of an upstream.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
-		g.AnswerCallback(w, r)
-		return
-	}
-	if g.answersPage(w, r) {
-		return
-	}
-	from, ok := g.admission.Enter(r)
-	if ok {
-		defer g.admission.Leave(from) // after the memory of the exchange has been given back
-	}
-	x := newExchange(g, w, r)
-	x.from = from
-	defer x.finish()
-	if !ok {
-		x.write(x.failure(busy.with().closing()))
-		return
-	}
-	x.serve()
+// survives does something that must not take away an answer, which net/http may still hold. It reports whether that
+// ended without a panic.
+func (g *Gateway) survives(id string, do func()) (ok bool) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.logPanic(id, panicked)
+		}
+	}()
+	do()
+	return true
 }
+
+// logPanic logs the type of a panic's value and the stack, but not the value, which may contain a part of a body.
+func (g *Gateway) logPanic(id string, panicked any) {
+	g.log.Error("panic", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+}
+
+// storeError logs an error of the store, if there is one.
+func (g *Gateway) storeError(id, what string, err error) {
+	if err != nil {
+		g.storeLog.Error(what, "id", id, "error", err.Error())
+	}
+}
+
+// NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.
+func (g *Gateway) NeedsTLS() string {
+	c := g.current.Load().config
+	text := tell("https").in(c.Failures.Language, c.Table)
+	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
+}
+
+// Drain gives bodies that are still being read [admission.PartialRequestTimeout] to arrive.
+func (g *Gateway) Drain() { g.admission.Drain() }
+
+// DisableKeepAlives makes every answer close its connection from now on, so that callers connect to another gateway.
+func (g *Gateway) DisableKeepAlives() { g.keepAlives.closed.Store(true) }

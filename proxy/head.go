@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
@@ -49,3 +51,11 @@ func isJSONType(text string) bool {
 	kind, _, err := mime.ParseMediaType(text)
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && kind == "application/json"
 }
+
+// WithQueueTime returns a context for a request that waited in the socket before its connection was accepted. A
+// write that waited too long is not sent: its caller may have given up.
+func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context {
+	return context.WithValue(ctx, queueTimeKey{}, queueTime)
+}
+
+type queueTimeKey struct{}

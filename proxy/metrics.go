@@ -153,34 +153,8 @@ func (l *targetMetrics) report(message string, r *translate.Report) {
 	}
 }
 
-// observe counts an exchange that has ended. target is where its call went, nil if no upstream was chosen.
-func (m *metrics) observe(f *Finished, target *routeTarget) {
-	duration := f.Took.Seconds()
-	if target != nil {
-		target.metrics.duration.Observe(duration)
-		if f.Called {
-			target.metrics.upstreamDuration.Observe(f.UpstreamTook.Seconds())
-		}
-		target.metrics.counter(counterKey{of: m.requests, code: f.Code, status: statusLabel(f.Status)}).Inc()
-		return
-	}
-	m.requestDuration.WithLabelValues(f.Operation, string(f.Client), none).Observe(duration)
-	m.requests.WithLabelValues(f.Operation, string(f.Client), none, f.Code, statusLabel(f.Status)).Inc()
-}
-
 // other is the label value, also in the log, for a code, status or field that is not in the bounded set.
 const other = "other"
-
-// codeLabel returns the code if it is in the catalogue. An upstream chooses its codes, and the labels must be few.
-func (s *state) codeLabel(code string) string {
-	switch {
-	case code == "":
-		return none
-	case s.config.Table.InCatalogue(code):
-		return code
-	}
-	return other
-}
 
 // statusLabel returns the status if net/http has a text for it. An upstream can invent others.
 func statusLabel(status int) string {
@@ -192,3 +166,6 @@ func statusLabel(status int) string {
 	}
 	return other
 }
+
+// statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
+const statusGone = 499

@@ -239,21 +239,3 @@ func refusalBy(translation *translate.Translation, read *translate.Call) string 
 	}
 	return refusal.Code
 }
-
-// effect returns what became of the call at the upstream, for the ledger.
-func (s *forwarded) effect() ledger.Outcome {
-	if s.unknown() {
-		return ledger.Unknown
-	}
-	switch s.says {
-	case billing.NoReply: // the call failed before a byte of it left
-		return ledger.NotSent
-	case billing.Done:
-		return ledger.Succeeded
-	case billing.Exists:
-		return ledger.Taken
-	case billing.Refused, billing.CallerRefused:
-		return ledger.Refused
-	}
-	return ledger.Unknown // a failure, or a code after which the write may have been done
-}

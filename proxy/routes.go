@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -282,4 +283,13 @@ func (s *state) retire(next *state, m *metrics) {
 			m.deleteUpstream(name)
 		}
 	}
+}
+
+// unusable returns the failure of a reply that the translation could not read.
+func (t *routeTarget) unusable(status int, err error) *upstream.Failure {
+	unusable, ok := errors.AsType[*translate.UnusableReply](err)
+	if !ok {
+		return t.upstream.Unusable(status, "", false)
+	}
+	return t.upstream.Unusable(status, unusable.Reason, unusable.Field != "")
 }

@@ -12,97 +12,36 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/admission"
 	"billbridge/proxy/httpconn"
-	"billbridge/proxy/partner"
-	"billbridge/proxy/routing"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/upstream"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
-// An exchange is one request of a caller, up to the end of its answer. forward has the steps, in their order. Each
-// step returns a value or the failure of the call, and a value does not change after its step.
-type exchange struct {
-	gateway *Gateway
-	state   *state
-	w       http.ResponseWriter
-	r       *http.Request
-	id      string
-	start   time.Time
-	from    *admission.Source // nil without limits of its own
-	client  translate.Form
-	route   *route // nil if the path is unknown
-
-	in     received
-	asked  asked
-	to     routed
-	out    outgoing
-	sent   forwarded
-	answer outcome
-}
-
-// received is the request of the caller.
-type received struct {
-	body    *admission.Body // the calls refer to its bytes
-	at      time.Time       // when the whole request had arrived
-	sendCtx context.Context // of a write: it is sent only until this context ends
-	stop    context.CancelFunc
-}
-
-// asked is what the request says.
-type asked struct {
-	call    *translate.Call // nil until the request is read
-	buffer  *bytes.Buffer   // of the translated messages
-	request []byte          // in the form of the upstream, if the route has one upstream only
-	who     partner.ID      // "" if the key is not known
-	counted admission.PartnerCall
-}
-
-// routed is where the call goes.
-type routed struct {
-	target *routeTarget // nil until it is known
-	*decision
-}
-
-// A decision is that of the rollout. It is much larger than the rest of an exchange.
-type decision struct {
-	call  routing.Call // what the rollout needs of the request
-	route routing.Route
-}
-
 // undecided is the decision if no rollout decides. It must not be modified.
 var undecided = new(decision)
 
-// outgoing is the request in the form of the upstream.
-type outgoing struct {
-	call     *translate.Call // nil until the target is known; it can be that of asked
-	request  []byte
-	address  string         // the callback address of the gateway in the request; "" if there is none
-	held     admission.Held // the memory of the reply
-	compared []byte         // the request, if the reply will be compared; else nil
-}
-
-// forwarded is what is known of the call to the upstream.
-type forwarded struct {
-	called bool                // the upstream was called
-	failed *upstream.Failure   // nil if there is a reply that can be used, or none yet
-	status int                 // of the reply, which is not always that of the answer; 0 without one
-	says   billing.Says        // what the reply says; NoReply without one
-	state  bool                // the reply has a state of the bill
-	lacks  []string            // paths of values that every such reply should have and this one does not
-	shown  *routing.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
-	took   time.Duration       // from getting a connection to the end of the reply
-	reply  *bytes.Buffer       // nil until it is needed
-}
-
-// left reports whether a byte of the call may have left.
-func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.Sent) }
-
-// unknown reports whether a byte of the call may have left, and no reply says what became of it.
-func (s *forwarded) unknown() bool {
-	if s.failed != nil {
-		return s.failed.Sent
+// ServeHTTP answers a call of a partner or a callback of an upstream.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.relay != nil && relay.Owns(r.URL.EscapedPath()) {
+		g.AnswerCallback(w, r)
+		return
 	}
-	return s.called && s.says == billing.NoReply // the call is under way, or a panic has ended it
+	if g.answersPage(w, r) {
+		return
+	}
+	from, ok := g.admission.Enter(r)
+	if ok {
+		defer g.admission.Leave(from) // after the memory of the exchange has been given back
+	}
+	x := newExchange(g, w, r)
+	x.from = from
+	defer x.finish()
+	if !ok {
+		x.write(x.failure(busy.with().closing()))
+		return
+	}
+	x.serve()
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
@@ -273,23 +212,6 @@ func (x *exchange) translate() (out outgoing, failed *failure) {
 	return out, x.tooLate()
 }
 
-// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again, and
-// while nobody reads the log an unknown outcome would be in none.
-func (x *exchange) tooLate() *failure {
-	switch sendCtx := x.in.sendCtx; {
-	case sendCtx == nil:
-	case x.r.Context().Err() != nil:
-		return callerLeft.with()
-	case sendCtx.Err() != nil && x.route.targets != nil:
-		return tooLateInRollout.with()
-	case sendCtx.Err() != nil:
-		return tooLate.with()
-	case accesslog.Unread(x.gateway.log):
-		return logUnread.with()
-	}
-	return nil
-}
-
 // send sends the request and reads the reply. A read is sent a second time, on a new connection, if its reply is a
 // refusal, or that of another call, and came on a connection that has carried another call.
 func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) {
@@ -346,13 +268,6 @@ func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) 
 	return sent, reply, answer
 }
 
-// mayReuse reports whether a read of a bill may get a connection that has carried another call, whose upstream can send
-// a second reply at any time. A success of a read that names another bill is not passed on. A refusal, and a success
-// without a bill, can be that of another call: it must not decide anything in the ledger.
-func (t *routed) mayReuse() bool {
-	return !t.route.Deniable && !t.route.Relevant(routing.ReadResult{Result: routing.Absent})
-}
-
 // translateReply returns the reply in the form of the caller. The reply may be unusable.
 func (x *exchange) translateReply(reply *httpconn.Reply, body *bytes.Buffer) ([]byte, *upstream.Failure) {
 	call, into := x.out.call, x.asked.buffer
@@ -369,15 +284,6 @@ func (x *exchange) translateReply(reply *httpconn.Reply, body *bytes.Buffer) ([]
 		return nil, x.to.target.unusable(reply.Status, err)
 	}
 	return answer, nil
-}
-
-// unusable returns the failure of a reply that the translation could not read.
-func (t *routeTarget) unusable(status int, err error) *upstream.Failure {
-	unusable, ok := errors.AsType[*translate.UnusableReply](err)
-	if !ok {
-		return t.upstream.Unusable(status, "", false)
-	}
-	return t.upstream.Unusable(status, unusable.Reason, unusable.Field != "")
 }
 
 // passOn returns the answer to the caller.
@@ -403,4 +309,47 @@ func (x *exchange) passOn(reply *httpconn.Reply, answer []byte) outcome {
 		out.after = retryAfter(reply.RetryAfter)
 	}
 	return out
+}
+
+// finish ends the exchange: it answers after a panic, records what became of the call, and updates metrics and log.
+func (x *exchange) finish() {
+	panicked := recover()
+	defer x.gateway.admission.LeavePartner(x.asked.counted)
+	broken := panicked != nil && x.answer.status != 0 && !x.answer.written
+	if panicked != nil {
+		x.gateway.logPanic(x.id, panicked)
+		if x.answer.status == 0 {
+			x.sent.says = billing.NoReply // the caller has not got what the reply says
+			x.write(x.failure(x.sent.internal(x.route)))
+		}
+		x.answer.reason = internal.reason
+		if broken { // the connection is aborted below: the caller sees that the answer is incomplete
+			x.answer.status, x.answer.code = internal.status, ""
+		}
+	}
+	recorded := x.gateway.survives(x.id, x.record)
+	if !recorded {
+		x.answer.reason = internal.reason
+	}
+	x.gateway.survives(x.id, x.observe)
+	if x.out.held.Taken() {
+		x.out.held.Keep(0)
+	}
+	reuse := panicked == nil && recorded // else the buffers are in an unknown state
+	if reuse && x.asked.call != nil {
+		x.asked.call.Release()
+	}
+	if reuse && x.out.call != nil && x.out.call != x.asked.call {
+		x.out.call.Release()
+	}
+	x.in.body.Release(reuse)
+	if reuse && x.answer.whole && x.sent.failed == nil {
+		// Else the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must
+		// not send the bytes of another partner.
+		admission.PutBuffer(x.asked.buffer)
+		admission.PutBuffer(x.sent.reply)
+	}
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
 }

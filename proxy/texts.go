@@ -113,10 +113,3 @@ func cut(value any, n int) string {
 	}
 	return text
 }
-
-// NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.
-func (g *Gateway) NeedsTLS() string {
-	c := g.current.Load().config
-	text := tell("https").in(c.Failures.Language, c.Table)
-	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
-}

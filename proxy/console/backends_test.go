@@ -93,8 +93,9 @@ func TestPictures(t *testing.T) {
 		w := newWindow(now.Add(-2*reaches[i].long()), reaches[i])
 		add := func(ago int, operation, upstream string, o outcome) {
 			f := proxy.Finished{
-				At: now.Add(-time.Duration(ago) * unit), Operation: operation, Upstream: upstream, Took: time.Second, Called: true,
-				Succeeded: o == succeeded, Reason: map[bool]string{true: "reset"}[o == failed],
+				Times:       proxy.Times{At: now.Add(-time.Duration(ago) * unit), Took: time.Second},
+				Subject:     proxy.Subject{Operation: operation},
+				Destination: proxy.Destination{Upstream: upstream}, Called: true, Succeeded: o == succeeded, Reason: map[bool]string{true: "reset"}[o == failed],
 			}
 			w.add(&f)
 		}

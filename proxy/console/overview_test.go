@@ -40,7 +40,7 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 		"nothing":   {Options{Ready: ready()}, nil, finished("x"), nil},
 		"not ready": {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
 		"reload":    {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem  The last reload of the config was refused"}},
-		"unknown":   {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
+		"unknown":   {Options{}, nil, &proxy.Finished{Times: proxy.Times{At: time.Now()}, Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -102,14 +102,14 @@ func TestPageOfAPartnerShowsItsCalls(t *testing.T) {
 func TestNameOfAPartnerIsALink(t *testing.T) {
 	t.Parallel()
 	d, short := newRolloutDesk(t), partner.ShortOf("hana")
-	d.Finished(&proxy.Finished{Partner: partner.ID(short), Operation: "bill.read", Succeeded: true})
+	d.Finished(&proxy.Finished{Subject: proxy.Subject{Partner: partner.ID(short), Operation: "bill.read"}, Succeeded: true})
 	link := `<a class="partner" href="/partners/` + short + `"`
 	body := d.shows("/calls", 200, link+` id="partner-`)
 	_, rest, _ := strings.Cut(body, `href="/calls/`)
 	key, _, _ := strings.Cut(rest, `"`)
 	d.shows("/calls/"+key, 200, link, `href="/calls?partner=`+short+`"`)
 	without := newConsole(t, Options{})
-	without.Finished(&proxy.Finished{Partner: partner.ID(short), Operation: "bill.read", Succeeded: true})
+	without.Finished(&proxy.Finished{Subject: proxy.Subject{Partner: partner.ID(short), Operation: "bill.read"}, Succeeded: true})
 	if _, body := get(t, without, "/calls", ""); strings.Contains(body, "/partners") || !strings.Contains(body, `<span class="partner">`) {
 		t.Errorf("without a rollout there is a link to the page of a partner: %s", body)
 	}

@@ -15,8 +15,10 @@ func every(*proxy.Finished) bool { return true }
 // finished returns a successful read.
 func finished(id string) *proxy.Finished {
 	return &proxy.Finished{
-		At: time.Now(), Took: 3 * time.Millisecond, ID: id, Partner: "5f7b2ed74a97", Bill: "BILL-1", Operation: "bill.read", Client: "legacy", Form: "v2",
-		Upstream: "new", Route: "owner", Status: 200, Code: "0000", Called: true, Succeeded: true, UpstreamTook: 2 * time.Millisecond, Logged: true,
+		Subject:     proxy.Subject{ID: id, Partner: "5f7b2ed74a97", Bill: "BILL-1", Operation: "bill.read", Client: "legacy"},
+		Times:       proxy.Times{At: time.Now(), Took: 3 * time.Millisecond, UpstreamTook: 2 * time.Millisecond},
+		Destination: proxy.Destination{Upstream: "new", Form: "v2", Route: "owner"},
+		Status:      200, Code: "0000", Called: true, Succeeded: true, Logged: true,
 	}
 }
 

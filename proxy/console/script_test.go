@@ -236,8 +236,11 @@ func (s *stored) make(words []string) (shown string) {
 	case "ended":
 		status, _ := strconv.Atoi(words[4])
 		s.Finished(&proxy.Finished{
-			At: s.now, Partner: partner.Of(words[1])[:12], Bill: strings.ReplaceAll(words[2], "hostile", hostile), Operation: words[3], Upstream: "old",
-			Status: status, Unknown: len(words) > 5,
+			Times: proxy.Times{At: s.now},
+			Subject: proxy.Subject{
+				Partner: partner.Of(words[1])[:12], Bill: strings.ReplaceAll(words[2], "hostile", hostile), Operation: words[3],
+			},
+			Destination: proxy.Destination{Upstream: "old"}, Status: status, Unknown: len(words) > 5,
 		})
 	case "gauges":
 		must(s.t, s.store.Prove(s.t.Context(), partner.Of("one")))

@@ -43,7 +43,10 @@ func TestWindow(t *testing.T) {
 	start := time.Date(2026, 11, 22, 9, 0, 30, 0, time.UTC)
 	w := newWindow(start, reaches[0])
 	add := func(after time.Duration, o outcome, upstream string, took time.Duration) {
-		f := proxy.Finished{At: start.Add(after), Operation: "bill.read", Upstream: upstream, Took: took, Called: true, Status: 200, Code: "0000"}
+		f := proxy.Finished{
+			Subject: proxy.Subject{Operation: "bill.read"}, Times: proxy.Times{At: start.Add(after), Took: took},
+			Destination: proxy.Destination{Upstream: upstream}, Called: true, Status: 200, Code: "0000",
+		}
 		switch o {
 		case succeeded:
 			f.Succeeded = true
