@@ -222,7 +222,7 @@ func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) 
 		Key: x.gateway.admission.Proof(x.asked.who), NoPartnerLimit: x.route.anonymous,
 		SendCtx: x.in.sendCtx, Write: x.in.sendCtx != nil,
 		Fresh: x.route.operation != x.state.readOperation || !x.to.mayReuse(),
-		Reply: sent.reply, Limit: int64(x.state.config.Limits.Reply), Reserve: x.out.held.Reach,
+		Reply: sent.reply, Limit: int64(x.state.config.Limits.Reply), Memory: &x.out.held,
 	}
 	if x.route.passThrough {
 		// The path of the request is that of the caller, below the upstream's base address.
@@ -234,12 +234,8 @@ func (x *exchange) send() (sent forwarded, reply httpconn.Reply, answer []byte) 
 		ctx = context.WithoutCancel(ctx)
 	}
 	for {
-		began := time.Now()
 		reply, sent.failed = target.do(ctx, r)
-		if !r.Connected.IsZero() {
-			began = r.Connected
-		}
-		sent.took, sent.status = time.Since(began), reply.Status
+		sent.took, sent.status = time.Since(r.Connected), reply.Status
 		if sent.failed != nil {
 			return sent, reply, nil
 		}

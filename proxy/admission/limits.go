@@ -154,14 +154,16 @@ func (p *partnerLimits) EnterPartner(
 
 // check returns the refusal of one more call over a limit.
 func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *Over {
-	over, label := &Over{InFlight: limit.InFlight, After: time.Second}, "partner_in_flight"
-	if limit.InFlight == 0 || c.inFlight < limit.InFlight {
-		if over, label = (&Over{Rate: limit.Rate, After: c.allow(limit, now)}), "partner_rate"; over.After == 0 {
-			return nil
-		}
+	if limit.InFlight > 0 && c.inFlight >= limit.InFlight {
+		p.refused.WithLabelValues("partner_in_flight").Inc()
+		return &Over{InFlight: limit.InFlight, After: time.Second}
 	}
-	p.refused.WithLabelValues(label).Inc()
-	return over
+	after := c.allow(limit, now)
+	if after == 0 {
+		return nil
+	}
+	p.refused.WithLabelValues("partner_rate").Inc()
+	return &Over{Rate: limit.Rate, After: after}
 }
 
 func half(limit config.PartnerLimit) config.PartnerLimit {

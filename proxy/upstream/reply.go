@@ -41,7 +41,7 @@ func (u *Upstream) readReply(reply *httpconn.Reply, r *Request) error {
 		var n int
 		buf.Grow(1)
 		// The translation gets twice the length.
-		if r.Reserve != nil && buf.Len() >= chunk && !r.Reserve(buf.Cap()+2*buf.Len()) && !r.Write {
+		if r.Memory != nil && buf.Len() >= chunk && !r.Memory.Reach(buf.Cap()+2*buf.Len()) && !r.Write {
 			return &Failure{Kind: TooLarge, Detail: "no memory"}
 		}
 		free := buf.AvailableBuffer()

@@ -114,16 +114,16 @@ type Request struct {
 	ID             string // for X-Request-Id
 	Trace          Trace  // empty for the gateway's own calls
 	Body           []byte
-	Reply          *bytes.Buffer             // gets the body of the reply
-	Limit          int64                     // of the reply, in bytes
-	Reserve        func(bytes int) (ok bool) // reserves memory for the reply; nil if it is not counted
-	Key            admission.Proof           // of the caller
-	NoPartnerLimit bool                      // the call is the gateway's own, or names no partner
-	Write          bool                      // the call is a write
-	Fresh          bool                      // on a connection that has carried no other call
-	SendCtx        context.Context           // of a write: it is not sent after its end; else nil
+	Reply          *bytes.Buffer   // gets the body of the reply
+	Limit          int64           // of the reply, in bytes
+	Memory         *admission.Held // of the reply; nil if it is not counted
+	Key            admission.Proof // of the caller
+	NoPartnerLimit bool            // the call is the gateway's own, or names no partner
+	Write          bool            // the call is a write
+	Fresh          bool            // on a connection that has carried no other call
+	SendCtx        context.Context // of a write: it is not sent after its end; else nil
 
-	Connected time.Time // when the call got its connection; zero if it had none
+	Connected time.Time // when the call got its connection, or began if it had none
 	Reused    bool      // the connection has carried another call
 	wait      wait      // for a connection
 	until     time.Time // when the call must end, also if it is sent again; zero before it has a connection
@@ -138,7 +138,7 @@ type Request struct {
 // While the breaker is open, nothing is sent.
 func (u *Upstream) Do(ctx context.Context, r *Request) (httpconn.Reply, *Failure) {
 	permit, ok := u.breaker.enter(r.Key, r.Write)
-	if !ok {
+	if r.Connected = permit.began; !ok {
 		return httpconn.Reply{}, u.count(&Failure{Kind: Open, After: u.breaker.pause()})
 	}
 	failure := panicked
