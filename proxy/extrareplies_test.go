@@ -84,11 +84,12 @@ func countStale(b *gateway, calls int, ops ...string) (stale int64) {
 // gateway has seen the first extra byte.
 func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 	t.Parallel()
+	calls := proxytest.Size(160, 800)
 	for name, again := range extraReplies {
 		parallel(t, name, func(t *testing.T) {
 			b := newRepeatingGateway(t, again)
-			if n := countStale(b, 800, "create", "resend", "destroy", "cancel"); n > 0 {
-				t.Errorf("%d of 800 writes got the reply to another call", n)
+			if n := countStale(b, calls, "create", "resend", "destroy", "cancel"); n > 0 {
+				t.Errorf("%d of the writes got the reply to another call", n)
 			}
 			b = newRepeatingGateway(t, again)
 			stale, counted := int64(0), `billbridge_upstream_extra_replies_total{upstream="up"} 0`
@@ -97,8 +98,8 @@ func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 				return !strings.Contains(b.scrape(), counted)
 			})
 			t.Logf("%d reads got the reply to another call", stale)
-			if n := countStale(b, 800, "read", "create"); n > 0 {
-				t.Errorf("%d of 800 calls got the reply to another one", n)
+			if n := countStale(b, calls, "read", "create"); n > 0 {
+				t.Errorf("%d of the calls got the reply to another one", n)
 			}
 			equal(t, strings.Count(b.logs.String(), `"level":"WARN","msg":"the upstream has sent something that belongs to no call`), 1)
 		})

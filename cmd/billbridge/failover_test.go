@@ -42,7 +42,7 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 		{"kill switch", stage("drained", 0), stop, 0, false, "legacy"},
 		{"canary", stage("canary", 0), stage("canary", 100), 1, false, "v2"},
 	} {
-		if n == proxytest.Size(3, 6) {
+		if n == proxytest.Size(2, 6) {
 			break
 		}
 		t.Run(fmt.Sprintf("%s, old is %s, restart %t", c.name, c.old, c.restart), func(t *testing.T) {
