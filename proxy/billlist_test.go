@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -98,45 +97,6 @@ unknown v2 cancel
 	play(m, section(t), "ID", fmt.Sprint(line["id"]))
 }
 
-// Right after a write without an answer, the write may still take effect. A read, of the partner or of an operator,
-// resolves its outcome only after two minutes. So does one of an operator with bills: shared, where no bill has an
-// owner, and one of a bill of which the ledger has no row.
-func TestReadResolvesAnUnknownOutcomeAfterTwoMinutes(t *testing.T) {
-	t.Parallel()
-	for _, row := range tableOf(t) {
-		parallel(t, row[0], func(t *testing.T) {
-			m := newRolloutWith(t, row[1], paths(map[string]http.Handler{"/destroy": nil}), row[2])
-			kind, reader, _ := strings.Cut(row[0], "/")
-			lose, again := "", "" // the row, and what a read recorded
-			if kind == "no row" {
-				lose, again = "sql DELETE FROM billbridge_bills", "sql UPDATE billbridge_bills SET state = '', upstream = ''"
-			}
-			// The line of the log is written after the ledger has what a call showed.
-			read := map[string]string{
-				"partner": "success v2 read\nlogged operation=bill.read", "operator": `200 POST /rollout/read?{bill} | "upstream":"OWNER","result":"has it","state":"W"`,
-			}[reader]
-			play(m, strings.NewReplacer("LOSE THE OWNER", again, "LOSE", lose, "READ", read, "OWNER", row[3], "STATE", row[4]).Replace(`
-success v2 create
-logged operation=bill.create
-LOSE
-unknown v2 destroy
-logged operation=bill.destroy
-READ
-listed 1 outcome=unknown | "owner":"OWNER" | STATE | "operation":"bill.destroy" | "bill_state":"W"
-# the write cannot take effect any more
-older 2m
-LOSE THE OWNER
-READ
-listed 0 outcome=unknown
-`), "OWNER", row[3])
-		})
-	}
-}
-
-// A create without an answer may still be in the queue of its backend. Two minutes later the reply "no such bill"
-// counts again, and resolves it.
-func TestLateReadResolvesAnUnknownCreate(t *testing.T) { playFile(t) }
-
 // After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
 func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) { playFile(t) }
 
@@ -205,39 +165,4 @@ listed 0 doubled=true
 success v2 destroy
 `)
 	equal(t, m.old.Bills()[0].State+m.fresh.Bills()[0].State, "DW")
-}
-
-// Of three creates that time out, one took effect, one did not, and the backend gives no clear answer about the last one. The
-// gateway reads each bill once when the reads are due, and sends nothing but reads. Package operate has when and how.
-func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
-	t.Parallel()
-	m := newRolloutGateway(t, "old")
-	play(m, `
-fault old {"drop":true}
-unknown v2 create billId=THERE
-fault old {"drop":true,"skip":true}
-unknown v2 create billId=NOT-THERE
-fault old {"drop":true,"skip":true}
-unknown v2 create billId=UNCLEAR
-fault old {"bill":"UNCLEAR","count":9,"drop":true}
-listed 3 outcome=unknown
-# the writes cannot take effect any more
-older 2m
-sql UPDATE billbridge_bills SET due = 0, version = version + 1
-# none before the first success of the partner
-calls 3 0
-success v2 create
-listed 2 outcome=resolved | "result":"has it" | "result":"no such bill"
-`)
-	m.waitForAdmin("/rollout/bills?outcome=unknown", "!not asked")
-	play(m, `
-listed 1 outcome=unknown | "bill":"UNCLEAR" | "result":"no clear answer"
-older 4000s
-listed 1 outcome=unclear
-200 GET /metrics | billbridge_bill_reads_total{shown="has it"} 1 | {shown="no such bill"} 1 | {shown="no clear answer"} 1
-# An operator has them read at once.
-200 POST /rollout/read-all | {"unknown":1,"due":1}
-calls 8 0
-`)
-	equal(t, m.oldCalls.writes(), 4)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
@@ -225,7 +226,7 @@ func ask(dial func(context.Context, string, string) (net.Conn, error), q call, w
 
 // replies returns what a program of a form that waits for a time gets in a situation: directly, and through a gateway
 // whose backend has the other form.
-func replies(t *testing.T, form string, s situation, waits time.Duration) (directly, bridged reply) {
+func replies(t *testing.T, c *config.Config, form string, s situation, waits time.Duration) (directly, bridged reply) {
 	t.Helper()
 	get := func(through bool) (got reply) {
 		synctest.Test(t, func(t *testing.T) {
@@ -247,13 +248,11 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 				q = q.with(name, value)
 			}
 			if through {
-				text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {language: both}\n", inForm(form, "legacy", "v2")) +
-					overlayFile(t, "forms: {legacy: {codes: {\"9800\": BILL_001, \"9980\": BILL_003}}}\n"+
-						"operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}\n")
+				c := *c
 				if s.Limited {
-					text += "limits: {partner: {rate: 1}}\n"
+					c.Limits.Partner.Rate = 1
 				}
-				g, err := proxy.New(proxytest.Config(t, text), proxy.Options{})
+				g, err := proxy.New(&c, proxy.Options{})
 				must(t, err)
 				defer g.Close()
 				g.DialWith("up", at)
@@ -298,13 +297,16 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 	var all []situation
 	must(t, yaml.Unmarshal(situations, &all))
 	for _, form := range []string{"legacy", "v2"} {
+		c := proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {language: both}\n",
+			inForm(form, "legacy", "v2"))+overlayFile(t, "forms: {legacy: {codes: {\"9800\": BILL_001, \"9980\": BILL_003}}}\n"+
+			"operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}\n"))
 		fmt.Fprintf(&page, "\n## Programs in %s\n\n| situation | directly | through the gateway |\n|---|---|---|\n", form)
 		for _, s := range all {
 			directly, bridged, differ := map[string]string{}, map[string]string{}, map[string]string{}
 			got := map[time.Duration][2]reply{}
 			for _, h := range habits {
 				if _, asked := got[h.waits]; !asked {
-					first, second := replies(t, form, s, h.waits)
+					first, second := replies(t, c, form, s, h.waits)
 					got[h.waits] = [2]reply{first, second}
 				}
 				directly[h.name], bridged[h.name] = h.conclude(s.op(), got[h.waits][0]), h.conclude(s.op(), got[h.waits][1])

@@ -23,7 +23,7 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 	if !proxytest.Long() { // 10,000 connections need most of the files of a process
 		t.Parallel()
 	}
-	bodies := proxytest.Size(600, 10_000)
+	bodies := proxytest.Size(400, 10_000)
 	const half = 10 << 10
 	most := bodies / 4 * 16 << 10 // of the budget: each takes 16 KiB
 	attackers := map[string]func(n int) string{

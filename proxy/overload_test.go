@@ -207,52 +207,6 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	receive(t, late, "answer").check(t, "v2", lateRead)
 }
 
-// By default a partner has a quarter of the connections. Its further calls wait, and calls of other partners do not
-// wait for them.
-func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
-	t.Parallel()
-	g, back := newHeldBackend(t, "/bill/read", 1)
-	b := newGateway(t, fewConnections(back.url, "connections: 4"))
-	ended := g.held(&b.caller, v2("read"))
-	play(b, "refused legacy read | "+busy+"\n200:PARTNER_003 legacy read apiKey=another-partner-key")
-	g.open()
-	receive(t, ended, "answer").check(t, "v2", noSuchBill)
-	b.expect(legacy("read"), noSuchBill) // on a used connection, so that it is sent once more
-	back.expectCalls(t, 4)
-}
-
-// Four partners whose calls hang, each with its whole share, leave connections to a fifth one.
-func TestHangingCallsOfSeveralPartnersLeaveConnections(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, "/bill/read", 8)
-	held := g.holdCalls(denies)
-	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Request-Id") == "hangs" {
-			held.ServeHTTP(w, r)
-			return
-		}
-		denies.ServeHTTP(w, r)
-	})
-	b := newGateway(t, fewConnections(back.url, "connections: 8"))
-	answers := make(chan answer, 8)
-	for n := range 8 {
-		go func() {
-			answers <- b.send(v2("read").with("apiKey", fmt.Sprint("hanging-", n%4)), "X-Request-Id", "hangs")
-		}()
-	}
-	for range 7 {
-		receive(t, g.reached, "call at the upstream")
-	}
-	for range 3 {
-		b.expect(v2("read").with("apiKey", "fifth"), noSuchBill)
-	}
-	receive(t, answers, "refusal of the eighth call").check(t, "v2", refused, busy)
-	g.open()
-	for range 7 {
-		receive(t, answers, "answer").check(t, "v2", noSuchBill)
-	}
-}
-
 // Calls that hang, with any number of invented keys, leave connections to the partners.
 func TestInventedKeysLeaveConnections(t *testing.T) {
 	t.Parallel()

@@ -129,51 +129,6 @@ func TestReplyIsComparedWithItsStatus(t *testing.T) {
 	})
 }
 
-// Each bill that a canary creates at the new backend is read there once, also with shared bills. Calls are counted by backend.
-func TestCanaryIsReadBack(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, client string) {
-		shared := map[string]string{"legacy": ", bills: shared"}[client]
-		m := newRolloutWith(t, "old", noFront, shared)
-		play(m, `
-200 POST /rollout/stage?by=anna&partner=default&stage=canary&percent=100&{forced}
-success CLIENT create billId=CANARY0,CANARY1,CANARY2,CANARY3,CANARY4
-200:PAYMENT_003 CLIENT create billId=REFUSED0000000000001 price=50
-bills 0 5`, "CLIENT", client)
-		v := m.verdict("bill.create", evidence.ByReadBack, compared(5))
-		if v.Ruling != evidence.Inconclusive || v.Bills != 5 || v.Differed != 0 || v.NotThere != 0 {
-			t.Errorf("%+v %+v", v, v.Compared)
-		}
-		v = m.verdict("bill.create", evidence.ByCalls, func(v evidence.Verdict) bool { return v.Calls[evidence.New] == 6 })
-		equal(t, len(v.Unsupported[evidence.New]), 0, v, v.CallStats)
-		reads := func() int { return m.newCalls.count() - m.newCalls.writes() }
-		equal(t, reads(), 5)
-		play(m, "pay new CANARY0 CANARY1 CANARY2")
-		for n := range 2 { // Each read of the partner that shows a bill paid counts, and costs no call.
-			play(m, "success "+client+" read billId=CANARY0,CANARY1,CANARY2")
-			v = m.verdict("bill.create", evidence.ByReadBack, compared(5+3*(n+1)))
-		}
-		if v.Bills != 5 || v.Paid != 3 || v.Differed != 0 || reads() != 5+2*3 {
-			t.Errorf("%+v, %d reads", v.Compared, reads())
-		}
-	})
-}
-
-// A difference in the read of a bill at the new backend is shown as old and new, like all others.
-func TestReportNamesTheBackends(t *testing.T) {
-	t.Parallel()
-	m := newRolloutWith(t, "new", noFront, ", bills: shared")
-	play(m, `
-success v2 create
-200 POST /rollout/stage?by=anna&partner=default&stage=shadow&{forced}
-fault old {"operation":"bill.read","count":2,"body":"{\"bill_id\":\"1234567890ABCDEFGHIJ\",\"appr_state\":\"W\",\"appr_price\":\"111\"}"}
-success v2 read`)
-	v := m.verdict("bill.read", evidence.ByShadow, compared(1))
-	if len(v.Fields) == 0 || v.Fields[0].Old != "111" || v.Fields[0].New != "(missing)" {
-		t.Errorf("%+v", v.Fields)
-	}
-}
-
 // A read without a key, which a backend answers, is not counted for any partner and does not prevent a verdict.
 func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	t.Parallel()

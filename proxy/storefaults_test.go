@@ -70,14 +70,13 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	u.RawQuery = query.Encode()
 	admin := newSocket(t)
 	c := proxytest.Config(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q}", u)))
-	started, logs := make(chan *server.Server, 1), &proxytest.Log{}
+	started, logs := make(chan error, 1), &proxytest.Log{}
+	var s *server.Server
 	go func() {
-		s, err := server.Listen(context.Background(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
+		var err error
+		s, err = server.Listen(t.Context(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
 			slog.New(slog.NewJSONHandler(logs, nil)))
-		if err != nil {
-			t.Error(err)
-		}
-		started <- s
+		started <- err
 	}()
 	asks := &caller{t, "http://" + admin.Addr().String(), newClient(t, nil)}
 	asks.do("GET", "/-/ready", "").is(t, 503, "waiting for its store")
@@ -93,10 +92,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	there, err := net.Listen("unix", folder+socket)
 	must(t, err)
 	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
-	s := receive(t, started, "the start")
-	if s == nil {
-		return // the error of the start is reported
-	}
+	must(t, receive(t, started, "the start"))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -271,16 +271,3 @@ func rawBytes(address, sent string) (string, error) {
 	got, readErr := io.ReadAll(c)
 	return string(got), errors.Join(err, readErr)
 }
-
-// A load balancer that sends a header of the PROXY protocol is named, with and without TLS, and nothing behind it is served.
-func TestProxyProtocolIsNamed(t *testing.T) {
-	t.Parallel()
-	const header = "PROXY TCP4 192.0.2.1 192.0.2.2 5000 80\r\n"
-	for name, p := range map[string]*process{
-		"plain": newProcess(t, anyPort+oneUpstream("v2", refusedURL)), "tls": newAuthority(t).newProcess(oneUpstream("v2", refusedURL)),
-	} {
-		got, err := rawBytes(p.Address(), header+nextCall(v2("read"))) // a reset can take the answer
-		equal(t, strings.Contains(got, "200 OK"), false, name, got)
-		proxytest.Eventually(t, func() bool { return strings.Contains(p.logs.String(), "of the PROXY protocol") }, func() string { return fmt.Sprint(name, got, err, p.logs) })
-	}
-}

@@ -53,7 +53,7 @@ func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
 		if len(recorded[name].Series) < 5 {
 			t.Fatalf("%s: too few series were recorded", name)
 		}
-		for _, every := range []int{1, 3, 12}[proxytest.Size(1, 0):] { // a scrape each 5 seconds takes the longest to compute
+		for _, every := range []int{1, 3, 12}[proxytest.Size(2, 0):] { // the more scrapes, the longer it takes to compute
 			for first := range proxytest.Places(every) {
 				// A value of before the recording begins each series, so that it has one without the fault.
 				shift := scrapeEvery * time.Duration(every-first-1)

@@ -63,7 +63,7 @@ func TestTableWithManyRows(t *testing.T) {
 	t.Parallel()
 	var overlay strings.Builder
 	overlay.WriteString("operations:\n  bill.read:\n    reply:\n")
-	for i := range 10_000 {
+	for i := range maxTableRows + 200 {
 		fmt.Fprintf(&overlay, "      +many.f%dq: {lost: drop}\n", i)
 	}
 	c := proxytest.Config(t, testConfig)

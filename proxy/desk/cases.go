@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"billbridge/proxy/sandbox"
@@ -59,12 +60,8 @@ type caseFile struct {
 	Forged map[string]forms `yaml:"forged"`
 }
 
-var all = mustLoad()
-
-// Cases returns the list of cases in their order. It must not be changed.
-func Cases() []Case { return all.Cases }
-
-func mustLoad() (all caseFile) {
+// all loads the cases once, when the first one is needed: most commands need none.
+var all = sync.OnceValue(func() (all caseFile) {
 	for _, name := range []string{"every", "basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost"} {
 		text, err := files.ReadFile("cases/" + name + ".yaml")
 		before := all.Cases
@@ -75,7 +72,10 @@ func mustLoad() (all caseFile) {
 		all.Cases = append(before, all.Cases...)
 	}
 	return all
-}
+})
+
+// Cases returns the list of cases in their order. It must not be changed.
+func Cases() []Case { return all().Cases }
 
 // orderTime is the time in which an order has to reach a state.
 const orderTime = 5 * time.Minute

@@ -30,7 +30,7 @@ func TestExamplesPass(t *testing.T) {
 			must(t, err)
 			_, port, _ := net.SplitHostPort(here.Addr().String())
 			must(t, here.Close())
-			cmd := exec.CommandContext(t.Context(), path, shop.file)
+			cmd := proxytest.Tie(exec.CommandContext(t.Context(), path, shop.file))
 			cmd.Env = append(os.Environ(), "BILLING_KEY="+testKey, "BILLING_URL=http://"+desk.Addr().String(), "SHOP_PORT="+port,
 				"SHOP_TIMEOUT=2", "SHOP_RECONCILE=2")
 			cmd.Stderr = t.Output()

@@ -45,7 +45,7 @@ const react = 2 * time.Second
 // pass.
 func (p Plan) CheckOnly() error {
 	for _, name := range p.Only {
-		if !slices.ContainsFunc(all.Cases, func(c Case) bool { return c.in([]string{name}) }) {
+		if !slices.ContainsFunc(all().Cases, func(c Case) bool { return c.in([]string{name}) }) {
 			return fmt.Errorf("case: expected a case or a group but got: %q", name)
 		}
 	}

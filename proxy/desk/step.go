@@ -96,7 +96,7 @@ func (r *runner) billStep(a *attempt, args []string, o *order) error {
 		if args[1] == "other" {
 			paid, err = r.bill(a.orders["b"])
 		}
-		body := fill(paid, all.Forged[args[1]][r.Plan.Form])
+		body := fill(paid, all().Forged[args[1]][r.Plan.Form])
 		return errors.Join(err, r.service.SendCallback(b.Partner, b.ID, func([]byte) []byte { return []byte(body) }))
 	}
 	return fmt.Errorf("unknown step %q", args[0])

@@ -119,7 +119,7 @@ const (
 )
 
 // The server hangs on the shell, and the shell on its input: when the process at the other end is gone, killed even,
-// it stops the server and removes the folder, with its shared memory (mmap).
+// also during the start, it stops the server and removes the folder, with its shared memory (mmap).
 const script = `
 set -e
 cd "$1"
@@ -127,7 +127,8 @@ eval "$4"
 [ -z "$3" ] || "$2/pg_ctl" -D data -s -w -t 120 -l server.log \
 	-o "-c fsync=$3 -c full_page_writes=$3 -c max_connections=800 -c dynamic_shared_memory_type=mmap" \
 	-o "-c listen_addresses='' -c unix_socket_directories='$1'" start </dev/null
-echo ready
+trap '' PIPE # our end may be gone already
+echo ready || true
 read -r end || true
 "$2/pg_ctl" -D data -s -m immediate stop </dev/null || true
 rm -rf "$1"

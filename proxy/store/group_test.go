@@ -208,7 +208,7 @@ func killedWhileKeeping(t *testing.T, url, what string, there func(*store.Store,
 // startVictim starts a process that writes rows until it is killed, at the end of the test at the latest, and returns its output.
 func startVictim(t *testing.T, url, what string) (*os.Process, *bufio.Scanner) {
 	t.Helper()
-	command := exec.Command(os.Args[0])
+	command := proxytest.Tie(exec.Command(os.Args[0]))
 	command.Env = append(os.Environ(), victim+"="+url, duty+"="+what)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()

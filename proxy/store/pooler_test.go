@@ -50,7 +50,7 @@ server_reset_query = DEALLOCATE ALL
 	}
 	var said strings.Builder
 	command.Stderr = &said
-	must(t, command.Start())
+	must(t, proxytest.Tie(command).Start())
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	t.Cleanup(func() {
