@@ -33,8 +33,8 @@ type Status struct {
 
 	Backends []Backend `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock    `json:"clock,omitempty"`
-	Store    string    `json:"store,omitempty"`  // why it cannot be written to
-	Reload   *Reading  `json:"reload,omitempty"` // the last one, if it was refused
+	Store    string    `json:"store,omitempty"`    // why it cannot be written to
+	Gateways []Gateway `json:"gateways,omitempty"` // that use it; not with one partner
 
 	// partners with a verdict FAIL, when the metrics were last computed
 	Failing   int           `json:"failing_partners,omitempty"`
@@ -107,9 +107,6 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 		Bills:  string(s.Config.Bills),
 		Settle: s.Config.Settle.String(), Failing: o.Rollout.Failing(),
 	}
-	if last := o.LastReading(); last.Error != "" {
-		answer.Reload = &last
-	}
 	decided, err := o.decided(ctx)
 	if err != nil {
 		return Status{}, err
@@ -125,6 +122,9 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer.Default = o.stages(decided)[""]
 	in := store.AllPartners.Of(only)
 	if only == "" {
+		if answer.Gateways, err = o.Gateways(ctx, struct{}{}); err != nil {
+			return Status{}, err
+		}
 		if in, answer.Next, err = o.page(ctx, after, limit); err != nil {
 			return Status{}, err
 		}
