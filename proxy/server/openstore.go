@@ -118,7 +118,7 @@ func (s *Server) checkUpstreams(ctx context.Context, c *config.Config) error {
 	return s.store.Reconcilable(ctx, list, separate, time.Now())
 }
 
-// recordUpstreams records the upstreams of a config in the store. It comes after checkUpstreams, because SetBackends and
+// recordUpstreams records the upstreams of a config in the store. It comes after checkUpstreams: SetBackends and
 // Reconcile can both refuse the config, and a refused config must leave nothing in the store.
 func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
 	if s.store == nil {
