@@ -105,7 +105,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer = Status{
 		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
 		Bills:  string(s.Config.Bills),
-		Settle: s.Config.Settle.String(), Failing: o.Rollout.Failing(),
+		Settle: s.Config.Settle.String(), Failing: len(o.Rollout.Failing()),
 	}
 	decided, err := o.decided(ctx)
 	if err != nil {
