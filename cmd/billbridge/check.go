@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +17,30 @@ import (
 )
 
 type checkCommand struct {
+	reloadFlags
 	Config  string `placeholder:"FILE"`
 	Offline bool
 	Verbose bool
+}
+
+// reloadFlags name a gateway that is asked about a reload.
+type reloadFlags struct {
+	Admin given  `placeholder:"URL"`
+	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE"`
+	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN"`
+}
+
+// ask asks the gateway, if one is named, whether it would refuse a reload.
+func (f *reloadFlags) ask(ctx context.Context, s system) error {
+	if f.Admin == "" {
+		return nil
+	}
+	gateway := adminFlags{Admin: string(f.Admin), CA: f.CA, Token: f.Token, system: s}
+	err := gateway.send(ctx, http.MethodGet, "/-/reload", nil)
+	if refused, ok := errors.AsType[*adminError](err); ok && refused.status == http.StatusBadRequest {
+		return fmt.Errorf("the gateway at %s would refuse a reload: %s", f.Admin, lines(refused.text))
+	}
+	return err
 }
 
 // Run checks the config and prints the result.
@@ -34,6 +58,9 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 			return err
 		}
 	}
+	if err := c.ask(ctx, s); err != nil {
+		return err
+	}
 	servers, filled := postgresServers(checked, s)
 	reads := proxy.OwnReads(checked)
 	for _, read := range reads {
@@ -46,9 +73,10 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 		*config.Config
 		Name, Servers, Filled string
 		Verbose               bool
+		Asked                 given
 		Routes                []proxy.Route
 		OwnReads              []proxy.OwnRead
-	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, c.Verbose, proxy.Routes(checked), reads})
+	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, c.Verbose, c.Admin, proxy.Routes(checked), reads})
 }
 
 // warn prints a warning about a place in the config.

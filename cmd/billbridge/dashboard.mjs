@@ -114,7 +114,8 @@ const rows = [
 	[new grafana.RowBuilder('Callbacks'), [
 		lines('Waiting and failed', 'failed: all attempts failed. billbridge callbacks list --state failed lists them.', units.Short,
 			['{{upstream}}: waiting', `max by (upstream) (billbridge_callbacks_waiting{${chosen}})`], ['{{upstream}}: failed', `max by (upstream) (billbridge_callbacks_dead{${chosen}})`]),
-		lines('Age of the oldest waiting callback', 'Age of the oldest callback that is not delivered yet.', units.Seconds, ['{{upstream}}', `max by (upstream) (billbridge_callbacks_oldest_waiting_seconds{${chosen}})`]),
+		lines('Age of the oldest waiting callback', 'Age of the oldest callback that is not delivered yet. reconcile: for how long the first read of callbacks.reconcile has been due.', units.Seconds,
+			['{{upstream}}', `max by (upstream) (billbridge_callbacks_oldest_waiting_seconds{${chosen}})`], ['reconcile', `max(billbridge_callbacks_reconcile_behind_seconds{${chosen}})`]),
 		lines('Callbacks', 'accepted: stored, and acknowledged to the upstream. repeated: an upstream sent one again.', units.OpsPerSecond,
 			['accepted', `sum(${perSecond('callbacks_accepted_total')})`], ['delivered', `sum(${perSecond('callbacks_delivered_total')})`],
 			['repeated', `sum(${perSecond('callbacks_repeated_total')})`], ['superseded', `sum(${perSecond('callbacks_superseded_total')})`]),

@@ -60,10 +60,11 @@ func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	var file struct {
 		Services map[string]struct {
-			Image   string
-			Command []string
-			Grace   string `yaml:"stop_grace_period"`
-			Configs []struct{ Source string }
+			Image    string
+			Command  []string
+			Grace    string `yaml:"stop_grace_period"`
+			Configs  []struct{ Source string }
+			Networks struct{ Default struct{ Aliases []string } }
 		}
 		Configs map[string]struct{ Content, File string }
 	}
@@ -82,6 +83,7 @@ func TestComposeFile(t *testing.T) {
 		case s.Image != "billbridge:"+version:
 		case len(s.Command) == 0: // that of the image
 			gateways++
+			equal(t, s.Networks.Default.Aliases, []string{c.Callbacks.PublicURL.Hostname()}, "where sandboxes send callbacks")
 			grace, err := time.ParseDuration(s.Grace)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -167,6 +169,9 @@ func TestKubernetesManifests(t *testing.T) {
 		all[m.Kind+" "+m.Metadata.Name] = m
 	}
 	c := checkedConfig(t, all["ConfigMap billbridge"].Data["billbridge.yaml"])
+	if c.Callbacks == nil {
+		t.Error("no callbacks")
+	}
 	d := all["Deployment billbridge"].Spec
 	if d.Replicas < 2 || all["PodDisruptionBudget billbridge"].Spec.MinAvailable >= d.Replicas || len(d.Template.Spec.Containers) != 1 {
 		t.Fatalf("%+v", d)

@@ -10,6 +10,7 @@ import (
 type rolloutStatus struct {
 	adminFlags
 	partnerFlags
+	verdictFlags
 	Limit int  `default:"100" placeholder:"N"`
 	JSON  bool `name:"json"`
 }
@@ -35,7 +36,7 @@ func (c *rolloutStatus) pages(ctx context.Context, partner operate.PartnerRef) (
 			page = min(page, c.Limit-len(all.Partners))
 		}
 		var status operate.Status
-		p := operate.Page{PartnerRef: partner, After: all.Next, Limit: operate.AtMost(page)}
+		p := operate.Page{PartnerRef: partner, VerdictFilter: c.filter(), After: all.Next, Limit: operate.AtMost(page)}
 		if err := c.get(ctx, "/rollout", &status, p); err != nil {
 			return all, err
 		}

@@ -16,21 +16,26 @@ type storeBackup struct {
 	decisionFlags
 	File   string `arg:"" placeholder:"FILE"`
 	Config string `required:"" placeholder:"FILE"`
+	Made   bool
 }
 
-// Run copies the store.
+// Run copies the store, or records a backup that another tool has made.
 func (c *storeBackup) Run(ctx context.Context) error {
 	checked, err := config.Load(c.Config, c.env)
 	if err != nil {
 		return err
 	}
 	url := checked.Store.URL.Reveal()
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "":
+	switch scheme, _, _ := strings.Cut(url, ":"); {
+	case scheme == "":
 		return fmt.Errorf("nothing to back up: %s has no store section", c.Config)
-	case "postgres", "postgresql":
+	case c.Made:
+		return c.record(ctx, &checked.Admin)
+	case scheme != "sqlite":
+		file := quoteShell(c.File)
 		return fmt.Errorf("the store is in PostgreSQL: set STORE_URL to store.url of %s, and run\n"+
-			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, quoteShell(c.File))
+			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`+"\n"+
+			"  billbridge store backup %s --made --config %s", c.Config, file, file, quoteShell(c.Config))
 	}
 	copied, err := store.Backup(ctx, url, c.File, func(written, of int64) {
 		c.progressf("%s of about %s", mebibytes(written), mebibytes(of))
@@ -39,7 +44,10 @@ func (c *storeBackup) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
-	c.record(ctx, &checked.Admin)
+	given, refused := c.Admin != defaultAdmin, (*adminError)(nil)
+	if err := c.record(ctx, &checked.Admin); err != nil && (given || errors.As(err, &refused)) {
+		printf(c.err, "The audit log does not have this backup: %s\n", linesOf(err))
+	}
 	printf(c.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n",
 		c.File, mebibytes(copied.Size), copied.At.Local().Format(time.RFC3339Nano),
 		copied.Bills, copied.Addresses, copied.Callbacks)
@@ -50,20 +58,15 @@ func (c *storeBackup) Run(ctx context.Context) error {
 	return nil
 }
 
-// record records the backup in the audit log of the gateway, if it runs.
-func (c *storeBackup) record(ctx context.Context, admin *config.Admin) {
-	given := c.Admin != defaultAdmin
-	if !given {
+// record records the backup in the audit log of the gateway, which must run.
+func (c *storeBackup) record(ctx context.Context, admin *config.Admin) error {
+	if c.Admin == defaultAdmin {
 		c.Admin = "http://" + admin.Listen
 		if admin.TLS != nil {
 			c.Admin = "https://" + admin.Listen
 		}
 	}
-	refused := (*adminError)(nil)
-	err := c.do(ctx, verb{path: "/store/backup", said: "nothing"}, nil, operate.Backup{File: c.File})
-	if err != nil && (given || errors.As(err, &refused)) {
-		printf(c.err, "The audit log does not have this backup: %s\n", linesOf(err))
-	}
+	return c.do(ctx, verb{path: "/store/backup", said: "nothing"}, nil, operate.Backup{File: c.File})
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -28,9 +28,9 @@ type overviewPage struct {
 	Store     string         // "" if the config has none
 	Rollout   *operate.Status
 	Migration migration
-	Table     string          // its version
-	File      string          // of the config, or built-in
-	Reading   operate.Reading // the last one of the config
+	Table     string // its version
+	File      string // of the config, or built-in
+	Gateways  []operate.Gateway
 }
 
 // An attention is something that needs a person.
@@ -66,9 +66,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 			a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
 		}
 	}
-	if page.Reading = c.Operator.LastReading(); page.Reading.Error != "" {
-		a.add(true, "reload", "", "overview.reload_failed", page.Reading.At)
-	}
+	page.Gateways = a.gateways()
 	if c.Operator.Rollout != nil {
 		page.Rollout = a.rollout()
 		page.Switch = switchOf(page.Rollout, page.Backends)
@@ -134,6 +132,23 @@ func (a *attentions) rollout() *operate.Status {
 		a.resumed()
 	}
 	return &status
+}
+
+// gateways returns those that use the store, and reports what is wrong with them.
+func (a *attentions) gateways() []operate.Gateway {
+	all, err := ask(a.r, a.console.Operator.Gateways, struct{}{})
+	if err != nil {
+		a.add(true, "gateways", "", "overview.gateways_error", err.Error())
+	}
+	for _, g := range all {
+		switch {
+		case g.Silent:
+			a.add(false, "silent-"+g.Name, "", "overview.silent", g.Name, g.Last)
+		case g.Reading.Error != "":
+			a.add(true, "reload-"+g.Name, "", "overview.reload_failed", g.Name, g.Reading.At)
+		}
+	}
+	return all
 }
 
 // state reports what the status of the rollout says.

@@ -22,9 +22,9 @@ import (
 
 // Handler serves the verbs on the admin listener:
 //
-//	GET  /rollout?partner=&after=&limit=                         [Operator.Status]
+//	GET  /rollout?partner=&verdict=&after=&limit=                [Operator.Status]
 //	GET  /rollout/partners?partner=&stage=&state=&after=&limit=   [Operator.Partners]
-//	GET  /rollout/report?partner=                                [Operator.Report]
+//	GET  /rollout/report?partner=&verdict=                       [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
 //	POST /rollout/next?…                                         the same
 //	POST /rollout/stop?by=&force=REASONS&preview=true            [Operator.Stop]

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"billbridge/proxy/store"
 )
 
@@ -14,6 +16,9 @@ var NewReport = newReport
 
 // Scan reads while no other scan does, and OpenBills is one.
 func (o *core) Scan(ctx context.Context, read func() error) error { return o.scan(ctx, read) }
+
+// Behind is the gauge of the reads for callbacks.
+func (o *core) Behind() prometheus.Gauge { return o.behind }
 
 func (o *core) OpenBills(ctx context.Context, in store.Range) ([]store.Bills, error) {
 	return o.openBills(ctx, in)

@@ -51,6 +51,7 @@ type Options struct {
 	Logger      *slog.Logger               // if nil, nothing is logged
 	Now         func() time.Time           // if nil, time.Now
 	Version     string                     // of the program, for reports
+	Gateway     Gateway                    // its name and version, for the list of gateways
 }
 
 // An Operator does what operators decide. It is safe for concurrent use.
@@ -77,6 +78,7 @@ type core struct {
 	scanning  chan struct{}           // holds one, see scan
 	comparing sync.Mutex              // held by CompareBills
 	read      *prometheus.CounterVec  // by the gateway itself
+	behind    prometheus.Gauge        // how long the first read for a callback has been due, in seconds
 }
 
 func newCore(o Options) *core { return &core{Options: o, scanning: make(chan struct{}, 1)} }
@@ -98,9 +100,15 @@ func New(o Options) *Operator {
 		Help: "Reads that the gateway made by itself, of bills after their create, with an unknown outcome or a " +
 			"doubtful state, or whose callback may be lost, by what they showed.",
 	}, []string{"shown"})
+	c.behind = promauto.With(o.Registerer).NewGauge(prometheus.GaugeOpts{
+		Name: "billbridge_callbacks_reconcile_behind_seconds",
+		Help: "For how long a read of callbacks.reconcile has been due and was not made, of partners whose key this " +
+			"gateway knows.",
+	})
 	for _, shown := range append(slices.Collect(maps.Values(routing.ResultTexts)), routing.NotAsked) {
 		c.read.WithLabelValues(shown)
 	}
+	c.Gateway.Started = o.Now()
 	var refused error
 	if o.Rollout != nil {
 		refused = o.Rollout.Refused()

@@ -48,16 +48,64 @@ func newReport(counted []evidence.Count, limits evidence.Limits, until time.Time
 	return r
 }
 
-// Report returns what was compared and counted, of one partner or of all, and the next stage of one.
-func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err error) {
-	if answer, err = o.Evidence(ctx, p); err != nil || p.Partner == "" {
+// A ReportQuery selects a report.
+type ReportQuery struct {
+	PartnerRef
+	VerdictFilter
+}
+
+// Report returns what was compared and counted, of one partner or of all, and the next stage of one. With a verdict it
+// has the verdicts of that kind alone, and their partners.
+func (o *Operator) Report(ctx context.Context, q ReportQuery) (answer Report, err error) {
+	if err = q.check(); err == nil {
+		answer, err = o.Evidence(ctx, q.PartnerRef)
+	}
+	if err != nil {
 		return answer, err
 	}
-	next, wrong := o.Move(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: p, Do: Next})
+	if answer.only(q.Verdict); q.Partner == "" {
+		return answer, nil
+	}
+	next, wrong := o.Move(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: q.PartnerRef, Do: Next})
 	if wrong == nil {
 		answer.Next = &next
 	}
 	return answer, nil
+}
+
+// A VerdictFilter selects partners that have a verdict, on whichever operation. "" selects all.
+type VerdictFilter struct {
+	Verdict evidence.Ruling `json:"verdict,omitzero"`
+}
+
+func (f VerdictFilter) check() error {
+	if f.Verdict != "" && !slices.Contains(evidence.Rulings, f.Verdict) {
+		return badRequest("verdict must be one of %v, but is %q", evidence.Rulings, f.Verdict)
+	}
+	return nil
+}
+
+// partners returns the partners that the filter selects, sorted.
+func (f VerdictFilter) partners(verdicts []evidence.Verdict) (ids []partner.ID) {
+	for _, v := range verdicts {
+		if v.Ruling == f.Verdict {
+			ids = append(ids, v.Partner)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// only leaves the verdicts of a kind and their partners, all for "".
+func (r *Report) only(verdict evidence.Ruling) {
+	if verdict == "" {
+		return
+	}
+	ids := VerdictFilter{verdict}.partners(r.Verdicts) // short ones
+	r.Verdicts = slices.DeleteFunc(r.Verdicts, func(v evidence.Verdict) bool { return v.Ruling != verdict })
+	r.Partners = slices.DeleteFunc(r.Partners, func(p PartnerStatus) bool {
+		return !slices.Contains(ids, partner.ID(p.Partner))
+	})
 }
 
 // Evidence returns a report without the next stage, whose preconditions take time.

@@ -70,9 +70,14 @@ func (o billVerbs) due() (d store.Due) {
 // not hold up the others, also not those whose reads become due meanwhile.
 func (o billVerbs) ReadDue(ctx context.Context) error {
 	ended := map[partner.ID]bool{} // partners of which no further bill can be read now
+	first := true
 	for until := time.Now().Add(dueEvery); ; {
 		due, err := o.Store.DueReads(ctx, o.due())
 		due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return ended[p.ID] || !o.Knows(p.ID) })
+		if first && err == nil {
+			first = false
+			o.setBehind(due)
+		}
 		if slices.ContainsFunc(due, func(p store.DuePartner) bool { return p.Awaited }) {
 			due = slices.DeleteFunc(due, func(p store.DuePartner) bool { return !p.Awaited })
 		}
@@ -93,6 +98,17 @@ func (o billVerbs) ReadDue(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// setBehind sets how far the reads for callbacks are behind.
+func (o billVerbs) setBehind(due []store.DuePartner) {
+	behind := time.Duration(0)
+	for _, p := range due {
+		if !p.Look.IsZero() {
+			behind = max(behind, o.Now().Sub(p.Look))
+		}
+	}
+	o.behind.Set(behind.Seconds())
 }
 
 // pause is the time between two reads.

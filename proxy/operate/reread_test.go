@@ -18,6 +18,8 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // readsAs makes each read of a bill give a result; it returns with whom and where bills were read.
@@ -234,6 +236,10 @@ func TestOneReadIsForAllWhoAsk(t *testing.T) {
 	t.Parallel()
 	ctx, one := t.Context(), partner.Of("one")
 	d := operatorInMemory(t, separate+"callbacks: {public_url: 'https://bridge.example.com', reconcile: {}}\n")
+	behind := func(want float64) {
+		t.Helper()
+		equal(t, testutil.ToFloat64(d.Operator.Behind()), want, "seconds that the first read for a callback is due")
+	}
 	d.Operator.Relay = relay.New(d.Config(), relay.Options{Store: d.store, Now: d.Operator.Now})
 	reads := d.readsAs(routing.ResultTexts[routing.Present])
 	read := d.ReadBill
@@ -253,11 +259,14 @@ func TestOneReadIsForAllWhoAsk(t *testing.T) {
 	}
 	d.later.Store(int64(2 * time.Minute))
 	must(t, d.ReadDue(ctx))
+	behind(240)
 	slices.Sort((*reads)[1:])
 	for i, read := range *reads { // first the unknown outcome
 		equal(t, read, fmt.Sprintf("B%d at legacy as member/shop after 2m0s", i+1))
 	}
 	equal(t, len(*reads), 3)
+	must(t, d.ReadDue(ctx))
+	behind(0)
 	for _, bill := range []string{"B1", "B2"} {
 		b, err := d.store.Bill(ctx, one, bill)
 		equal(t, b.Unresolved(), 0, bill, err)

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -33,8 +34,8 @@ type Status struct {
 
 	Backends []Backend `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock    `json:"clock,omitempty"`
-	Store    string    `json:"store,omitempty"`  // why it cannot be written to
-	Reload   *Reading  `json:"reload,omitempty"` // the last one, if it was refused
+	Store    string    `json:"store,omitempty"`    // why it cannot be written to
+	Gateways []Gateway `json:"gateways,omitempty"` // that use it; not with one partner
 
 	// partners with a verdict FAIL, when the metrics were last computed
 	Failing   int           `json:"failing_partners,omitempty"`
@@ -83,6 +84,7 @@ type PartnerStatus struct {
 // A Page is a part of a list of partners.
 type Page struct {
 	PartnerRef
+	VerdictFilter
 	After string `json:"after,omitzero"` // the next of the page before
 	Limit
 }
@@ -94,7 +96,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 		return answer, err
 	}
 	limit, err := p.get()
-	if err != nil {
+	if err = cmp.Or(err, p.check()); err != nil {
 		return answer, err
 	}
 	after, given := partner.Parse(p.After)
@@ -105,10 +107,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer = Status{
 		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
 		Bills:  string(s.Config.Bills),
-		Settle: s.Config.Settle.String(), Failing: o.Rollout.Failing(),
-	}
-	if last := o.LastReading(); last.Error != "" {
-		answer.Reload = &last
+		Settle: s.Config.Settle.String(), Failing: len(o.Rollout.Failing()),
 	}
 	decided, err := o.decided(ctx)
 	if err != nil {
@@ -123,13 +122,27 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 		return Status{}, err
 	}
 	answer.Default = o.stages(decided)[""]
-	in := store.AllPartners.Of(only)
+	in, among := store.AllPartners.Of(only), []partner.ID(nil)
+	if p.Verdict != "" {
+		counted, err := o.Rollout.Counts().Of(ctx, only)
+		if err != nil {
+			return Status{}, err
+		}
+		among = append([]partner.ID{}, p.partners(evidence.Verdicts(counted, o.Rollout.Counts().Limits()))...)
+	}
 	if only == "" {
-		if in, answer.Next, err = o.page(ctx, after, limit); err != nil {
+		if answer.Gateways, err = o.Gateways(ctx, struct{}{}); err != nil {
+			return Status{}, err
+		}
+		if in, answer.Next, err = o.page(ctx, among, after, limit); err != nil {
 			return Status{}, err
 		}
 	}
 	answer.Partners, answer.Uncounted, err = o.partnerStatuses(ctx, decided, only, in)
+	answer.Partners = slices.DeleteFunc(answer.Partners, func(one PartnerStatus) bool {
+		_, selected := slices.BinarySearch(among, one.ID)
+		return among != nil && !selected
+	})
 	return answer, err
 }
 
@@ -165,9 +178,10 @@ func (o *core) decided(ctx context.Context) (store.Rollout, error) {
 	return o.Store.Rollout(ctx)
 }
 
-// page returns the range of the first limit partners after one. next is the last of them, "" if there are no more.
+// page returns the range of the first limit partners after one, among those of a list, sorted, or among all for nil.
+// next is the last of them, "" if there are no more.
 func (o *Operator) page(
-	ctx context.Context, after partner.ID, limit int,
+	ctx context.Context, among []partner.ID, after partner.ID, limit int,
 ) (in store.Range, next string, err error) {
 	in = store.AllPartners
 	if after != "" {
@@ -176,7 +190,10 @@ func (o *Operator) page(
 	if o.Store == nil {
 		return in, "", nil
 	}
-	ids, err := o.Store.PartnersIn(ctx, in, limit+1)
+	ids := slices.DeleteFunc(slices.Clone(among), func(id partner.ID) bool { return !in.Has(id) })
+	if among == nil {
+		ids, err = o.Store.PartnersIn(ctx, in, limit+1)
+	}
 	if err != nil || len(ids) <= limit {
 		return in, "", err
 	}

@@ -241,3 +241,17 @@ func TestWaveThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	equal(t, answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/aaa/stop?by=anna").State, store.WaveEnded)
 }
+
+// A partner with a FAIL that the wave has not moved yet waits for a person: in the list of waves, and in a page with
+// other partners.
+func TestWaveCountsPartnersWithAFailAsWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, "memory:"), "&each=60/m", "k", "l")
+	w.fails("l")
+	must(t, w.Router.SetGauges(t.Context()))
+	equal(t, answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves")[0].Waits, 1, "in the list")
+	for _, limit := range []string{"1", "2"} {
+		page := answers[operate.WaveInfo](w.testOperator, "GET", "/rollout/waves/autumn?limit="+limit)
+		equal(t, page.Waits, 1, "in a page of", limit, page.Partners)
+	}
+}

@@ -99,11 +99,13 @@ func (o waveVerbs) waveInfo(v moves.View, after, limit int) WaveInfo {
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
 		info.Hold, info.Until = v.Hold, known(v.Until)
 	}
-	at := map[routing.Position]int{}
+	at, failing := map[routing.Position]int{}, o.Rollout.Failing()
 	for _, r := range v.Rows {
-		if r.Done {
+		looked := v.Facts != nil && (v.Facts.Of == nil || v.Facts.Of[r.Partner])
+		switch {
+		case r.Done:
 			info.Done++
-		} else if r.Waits.Kind != "" {
+		case r.Waits.Kind != "", !looked && failing[r.Partner]: // with a FAIL it waits, too: see moves.Look
 			info.Waits++
 		}
 		at[routing.At(string(r.At.Stage), r.At.Percent)]++

@@ -131,14 +131,14 @@ func (r *Router) setVerdicts(ctx context.Context) error {
 		r.log.Error("counts of partners cannot be read: they get no later stage before a reset",
 			"number", len(texts), "first", unread)
 	}
-	ruled, failing := map[evidence.Ruling]float64{}, map[partner.ID]bool{}
+	ruled, failing := map[evidence.Ruling]float64{}, partnerSet{}
 	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 		ruled[v.Ruling]++
 		if v.Ruling == evidence.Fail {
 			failing[v.Partner] = true
 		}
 	}
-	r.failing.Store(int64(len(failing)))
+	r.failing.Store(&failing)
 	set(r.metrics.verdicts, evidence.Rulings, ruled)
 	return nil
 }

@@ -61,13 +61,13 @@ type Router struct {
 	counts  *evidence.Stored
 	shadow  *evidence.Shadow
 	current atomic.Pointer[Settings]
-	kept    *keptDefault           // at the start; nil if that of its config took effect
-	failing atomic.Int64           // partners with a verdict FAIL, as in the metrics
-	unread  atomic.Pointer[string] // what the log said last of counts that cannot be read; nil before
-	unclear atomic.Int64           // writes whose outcome an operator must look at, as in the metrics
-	settled sync.Map               // partners whose settling period is over: partner.ID
-	turns   sync.Mutex             // of the next
-	turn    time.Time              // when the next bill is read back
+	kept    *keptDefault               // at the start; nil if that of its config took effect
+	failing atomic.Pointer[partnerSet] // with a verdict FAIL, as in the metrics; nil before
+	unread  atomic.Pointer[string]     // what the log said last of counts that cannot be read; nil before
+	unclear atomic.Int64               // writes whose outcome an operator must look at, as in the metrics
+	settled sync.Map                   // partners whose settling period is over: partner.ID
+	turns   sync.Mutex                 // of the next
+	turn    time.Time                  // when the next bill is read back
 }
 
 // Settings are those of one config. They must not be changed.
@@ -186,8 +186,16 @@ func (r *Router) Refused() error {
 // Counts returns the evidence of all replicas.
 func (r *Router) Counts() *evidence.Stored { return r.counts }
 
-// Failing returns how many partners have a verdict FAIL, by the metrics.
-func (r *Router) Failing() int { return int(r.failing.Load()) }
+// partnerSet are some partners.
+type partnerSet = map[partner.ID]bool
+
+// Failing returns the partners with a verdict FAIL, by the metrics. The caller must not change it.
+func (r *Router) Failing() map[partner.ID]bool {
+	if failing := r.failing.Load(); failing != nil {
+		return *failing
+	}
+	return nil
+}
 
 // Unclear returns how many writes have an outcome that the reads of the gateway have not resolved, by the metrics.
 func (r *Router) Unclear() int { return int(r.unclear.Load()) }

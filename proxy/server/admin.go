@@ -42,7 +42,8 @@ func (s *Server) startAdmin(_ context.Context, c *config.Config) (err error) {
 	s.logWarnings(c)
 	s.admin = adminRoutes{
 		tokens: s.tokens, metrics: promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}), ready: s.ready,
-		reload: func(string) error { return errors.New("the gateway is starting and has just read the config") },
+		reload:      func(string) error { return errStarting },
+		checkReload: func(context.Context) error { return errStarting },
 	}
 	s.serveAdmin()
 	s.adminServer = http.Server{
@@ -63,6 +64,8 @@ func (s *Server) startAdmin(_ context.Context, c *config.Config) (err error) {
 	go func() { s.serveErrors <- s.adminServer.Serve(serving) }()
 	return nil
 }
+
+var errStarting = errors.New("the gateway is starting and has just read the config")
 
 // remote returns the address of the admin listener if other machines can reach it, or nil. Another process may have
 // opened its socket, on another address than that of the config.
@@ -114,6 +117,7 @@ func (s *Server) completeAdmin(context.Context, *config.Config) (err error) {
 		return err
 	}
 	s.admin.operator, s.admin.pages, s.admin.reload = s.operator.Handler(), s.console, s.reload
+	s.admin.checkReload = s.CheckReload
 	s.serveAdmin()
 	return nil
 }
@@ -131,6 +135,7 @@ type adminRoutes struct {
 	metrics, operator, pages http.Handler
 	ready                    func() []check
 	reload                   func(by string) error // its error is in the response
+	checkReload              func(context.Context) error
 }
 
 // router returns the routes. If the config has a token, every path but /-/healthy and /-/ready requires one.
@@ -162,6 +167,13 @@ func (a adminRoutes) router() *mux.Router {
 				return
 			}
 			writeText(w, http.StatusOK, "reloaded")
+		}))},
+		{"GET", "/-/reload", guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := a.checkReload(r.Context()); err != nil {
+				writeText(w, http.StatusBadRequest, err.Error())
+				return
+			}
+			writeText(w, http.StatusOK, "a reload would succeed")
 		}))},
 	} {
 		r.Path(route.path).Methods(route.method).Handler(route.handler)

@@ -63,7 +63,7 @@ func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err e
 	if s.store != nil {
 		s.registerStore(c.Store.URL.Reveal())
 		if err = s.clock.start(ctx, s.registry); err == nil {
-			err = s.recordUpstreams(ctx, c)
+			err = run(ctx, c, []step{s.checkUpstreams, s.recordUpstreams})
 		}
 		if err != nil {
 			return err
@@ -89,31 +89,42 @@ func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err e
 	return nil
 }
 
-// recordUpstreams records the upstreams of a config in the store. It refuses a config that drops, renames or moves an
-// upstream whose bills or callback addresses are in the store.
-func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
-	if s.store == nil {
-		return nil
+// upstreamsOf returns what the store keeps of the upstreams of a config.
+func upstreamsOf(c *config.Config) (list []store.Upstream, backends store.Backends, separate bool) {
+	for _, u := range c.Upstreams {
+		list = append(list, store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()})
 	}
-	list := make([]store.Upstream, len(c.Upstreams))
-	for i, u := range c.Upstreams {
-		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
-	}
-	backends := store.Backends{Alone: c.Route.Default}
+	backends = store.Backends{Alone: c.Route.Default}
 	if c.Rollout != nil {
 		backends = store.Backends{
 			Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared,
 			Staying: []string{"old", "shadow"}, Compared: "shadow",
 		}
 	}
-	// SetBackends and Reconcile can both refuse the config, and a refused config must leave nothing in the store: so
-	// SetBackends only checks first, and writes after Reconcile has succeeded.
-	checkOnly := backends
-	checkOnly.DryRun = true
-	if err := s.store.SetBackends(ctx, checkOnly, time.Now()); err != nil {
+	return list, backends, c.Rollout != nil && c.Rollout.Bills == config.Separate
+}
+
+// checkUpstreams refuses a config that drops, renames or moves an upstream whose bills or callback addresses are in the
+// store. It changes nothing.
+func (s *Server) checkUpstreams(ctx context.Context, c *config.Config) error {
+	if s.store == nil {
+		return nil
+	}
+	list, backends, separate := upstreamsOf(c)
+	backends.DryRun = true
+	if err := s.store.SetBackends(ctx, backends, time.Now()); err != nil {
 		return err
 	}
-	separate := c.Rollout != nil && c.Rollout.Bills == config.Separate
+	return s.store.Reconcilable(ctx, list, separate, time.Now())
+}
+
+// recordUpstreams records the upstreams of a config in the store. It comes after checkUpstreams: SetBackends and
+// Reconcile can both refuse the config, and a refused config must leave nothing in the store.
+func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
+	if s.store == nil {
+		return nil
+	}
+	list, backends, separate := upstreamsOf(c)
 	moved, err := s.store.Reconcile(ctx, list, separate, time.Now())
 	for _, before := range moved {
 		s.log.Warn("the URL of an upstream has changed; the store has bills or callback addresses of this upstream",

@@ -24,25 +24,18 @@ func (s *Server) reload(by string) (err error) {
 	defer s.reloading.Unlock()
 	if s.load == nil {
 		s.log.Warn("config not reloaded: there is no config file")
-		return errors.New("there is no config file")
+		return errNoFile
 	}
 	record := func(change store.Change) {
 		change.By = cmp.Or(by, "admin listener")
 		_ = s.operator.Record(change)
 	}
+	defer func() { s.announce(context.Background()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	steps := []step{s.checkFixed, s.checkKeys, s.recordUpstreams}
-	if r := s.rollout; r != nil {
-		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
-		follow := func(ctx context.Context, _ *config.Config) error { return r.Follow(ctx) }
-		steps = []step{ // CheckDefault writes nothing
-			s.checkFixed, s.operator.CheckDefault, s.checkKeys, s.recordUpstreams, follow, s.operator.AcceptDefault,
-		}
-	}
-	c, err := s.load()
+	c, err := s.checked(ctx)
 	if err == nil {
-		err = run(ctx, c, steps)
+		err = run(ctx, c, []step{s.recordUpstreams, s.follow, s.operator.AcceptDefault})
 	}
 	s.operator.NoteReading(err)
 	if err = operate.Explain(err); err != nil {
@@ -62,6 +55,37 @@ func (s *Server) reload(by string) (err error) {
 	}
 	s.logWarnings(c)
 	return nil
+}
+
+// CheckReload returns the error of a Reload now, and changes nothing.
+func (s *Server) CheckReload(ctx context.Context) error {
+	if s.load == nil {
+		return errNoFile
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	_, err := s.checked(ctx)
+	return operate.Explain(err)
+}
+
+var errNoFile = errors.New("there is no config file")
+
+// checked reads the config, and refuses one that a reload cannot use. It changes nothing.
+func (s *Server) checked(ctx context.Context) (*config.Config, error) {
+	c, err := s.load()
+	if err == nil {
+		err = run(ctx, c, []step{s.checkFixed, s.operator.CheckDefault, s.checkKeys, s.checkUpstreams})
+	}
+	return c, err
+}
+
+// follow reads what recordUpstreams has stored: new backends can have the effect of a restored store, and the rollout
+// must know that before it routes a call.
+func (s *Server) follow(ctx context.Context, _ *config.Config) error {
+	if s.rollout == nil {
+		return nil
+	}
+	return s.rollout.Follow(ctx)
 }
 
 // checkFixed refuses a config that only a restart can use.

@@ -88,7 +88,8 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 		loops = append(loops, s.followKeys)
 	}
 	if s.store != nil {
-		loops = append(loops, s.operator.RunReads, s.clock.run)
+		announce := func(ctx context.Context) { every(ctx, tickInterval, func() { s.announce(ctx) }) }
+		loops = append(loops, s.operator.RunReads, s.clock.run, announce)
 	}
 	storeLoops = new(sync.WaitGroup)
 	for _, run := range loops {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,9 @@ type Build struct {
 func (b Build) String() string {
 	return fmt.Sprintf("billbridge %s, commit %s, %s", b.Version, b.Revision, b.GoVersion)
 }
+
+// short is the version, and the commit as people write it.
+func (b Build) short() string { return b.Version + ", commit " + b.Revision[:min(len(b.Revision), 12)] }
 
 // A Server is a gateway and its listeners.
 type Server struct {
@@ -181,10 +185,12 @@ func (s *Server) newGateway(ctx context.Context, c *config.Config) (err error) {
 		Registerer:  s.registry,
 		Logger:      s.log,
 		Version:     s.build.String(),
+		Gateway:     operate.Gateway{Name: s.name(), Version: s.build.short()},
 		Tick:        func(ctx context.Context) { _ = s.clock.tick(ctx) }, // a failure is logged by the next tick
 	})
 	s.startKeys(ctx, c)
 	s.apply(c)
+	s.announce(ctx)
 	for i, e := range s.endpoints {
 		e.listener = s.framed(e.listener)
 		e.server = s.newServer(c, s.gateway, c.AnswerWithin())
@@ -320,6 +326,26 @@ func (s *Server) closeAll() {
 	}
 	if s.store != nil {
 		_ = s.store.Close()
+	}
+}
+
+// name is that of this gateway among those of its store: its machine, and the port of the admin listener, as
+// Prometheus may call it, too.
+func (s *Server) name() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	_, port, _ := net.SplitHostPort(s.AdminAddress())
+	return host + ":" + port
+}
+
+// announce tells other gateways what this one is.
+func (s *Server) announce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.operator.Announce(ctx); err != nil {
+		s.log.Warn("other gateways may show an old state of this one; it tries again every minute", "error", err.Error())
 	}
 }
 

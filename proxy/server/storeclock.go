@@ -29,7 +29,7 @@ type storeClock struct {
 func (c *storeClock) start(ctx context.Context, registry prometheus.Registerer) error {
 	c.backup = promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "billbridge_store_last_backup_timestamp_seconds",
-		Help: "When billbridge store backup last copied the store. Absent before the first time.",
+		Help: "When the store was last backed up, as billbridge store backup says. Absent before the first time.",
 	}, nil)
 	gauge(registry, "billbridge_store_clock_offset_seconds",
 		"How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. "+

@@ -155,22 +155,23 @@ type Due struct{ Bills, Looks time.Time }
 // A DuePartner has bills whose next read is due.
 type DuePartner struct {
 	ID      partner.ID
-	Awaited bool // the ledger awaits one of the reads
+	Awaited bool      // the ledger awaits one of the reads
+	Look    time.Time // since when the first read for a callback is due; zero: none is
 }
 
 // DueReads returns the partners that have bills whose next read is due. Bills of invented keys are never read.
 func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
 	const bill = "(" + firstDue + " = p.partner AND due <= $1 ORDER BY due LIMIT 1) IS NOT NULL"
-	return readAll[DuePartner](ctx, s.db, "finding reads that are due", "SELECT p.partner, "+bill+
-		" FROM billbridge_proven p WHERE "+bill+" OR ("+firstLook+` = p.partner AND look > $2 AND look <= $3
-			ORDER BY look LIMIT 1) IS NOT NULL
-		ORDER BY p.partner`, s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
+	const look = "(SELECT look" + looksOf + " = p.partner AND look > $2 AND look <= $3 ORDER BY look LIMIT 1)"
+	return readAll[DuePartner](ctx, s.db, "finding reads that are due", "SELECT p.partner, "+bill+", "+look+
+		" FROM billbridge_proven p WHERE "+bill+" OR "+look+" IS NOT NULL ORDER BY p.partner", s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
 }
 
 // The bills of a partner whose reads are due. No other index has the expression, whatever the statistics say.
 const (
 	firstDue  = "SELECT bill FROM billbridge_bills WHERE CAST(partner || '' AS TEXT)"
-	firstLook = "SELECT bill FROM billbridge_addresses WHERE bill <> '' AND CAST(partner || '' AS TEXT)"
+	firstLook = "SELECT bill" + looksOf
+	looksOf   = " FROM billbridge_addresses WHERE bill <> '' AND CAST(partner || '' AS TEXT)"
 )
 
 const (

@@ -212,10 +212,14 @@ func (g *guard) unconfirmed(q tx, history string) int {
 // forget removes the rows of gateways that ended long ago.
 func forget(q tx, now time.Time) {
 	q.exec("DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead))
+	q.exec("DELETE FROM billbridge_announced WHERE gateway NOT IN (SELECT gateway FROM billbridge_gateways)")
 }
 
 // leave removes the rows of a gateway that ends: a database that lacks them has all that it wrote.
-func (g *guard) leave(q tx) { q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway) }
+func (g *guard) leave(q tx) {
+	q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
+	q.exec("DELETE FROM billbridge_announced WHERE gateway = $1", g.gateway)
+}
 
 // SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not,
 // for some seconds.

@@ -280,7 +280,7 @@ func TestProbeOfPostgres(t *testing.T) {
 		}
 	}
 	tables := append(tablesOfPartners(t, url), "billbridge_partner_keys", "billbridge_upstreams", "billbridge_rollout", "billbridge_attempts", "billbridge_waves",
-		"billbridge_clock", "billbridge_gateways", "billbridge_secret")
+		"billbridge_clock", "billbridge_gateways", "billbridge_announced", "billbridge_secret")
 	for i, table := range tables {
 		run(t, db, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", table, guest))
 		err := store.Probe(t.Context(), asGuest)

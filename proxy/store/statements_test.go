@@ -48,6 +48,7 @@ var readsMore = map[string]struct {
 	"ConfirmClock": {8, "it passes over the entries of the rows that it has just changed"},
 	"CheckKey":     {2, "it reads the bills of a key, which has at most 5,000 if it can become one of a partner"},
 	"Reconcile":    {0, "it reads the ledger at a start with another upstream: an index would cost each create"},
+	"Reconcilable": {0, "as Reconcile"},
 	"SetBackends":  {0, "it reads the ledger at a start with other backends: an index would cost each create"},
 }
 

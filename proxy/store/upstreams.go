@@ -73,27 +73,10 @@ func (s *Store) Reconcile(
 		return nil, err
 	}
 	now = slices.Clone(now) // it must not change while the writer reads it
-	return write(ctx, s.db, "comparing the upstreams", func(q tx) (moved []Upstream) {
+	return write(ctx, s.db, "comparing the upstreams", func(q tx) []Upstream {
 		// Replicas start together: each must see the upstreams before or after another one's change.
 		s.lock(q, exclusive, "upstreams")
-		known := upstreams(q)
-		readdressed(q, known, now, named, routed, at)
-		var forgotten []string // or of another form
-		for _, u := range known {
-			switch next := named[u.Name]; {
-			case next.Form != u.Form:
-				forgotten = append(forgotten, u.Name)
-				// The owners last: they have no index by upstream, which would cost every create.
-				if value[bool](q, `
-					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
-					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
-					OR `+openAt, u.Name) {
-					q.refuse(referenced(u.Upstream, next.Form))
-				}
-			case next.URL != u.URL:
-				moved = append(moved, u.Upstream)
-			}
-		}
+		moved, forgotten := reconciled(q, now, named, routed, at)
 		// All refusals come before the first change: a refusal is committed, too.
 		for _, name := range forgotten {
 			q.exec("DELETE FROM billbridge_upstreams WHERE name = $1", name)
@@ -110,6 +93,45 @@ func (s *Store) Reconcile(
 		}
 		return moved
 	})
+}
+
+// Reconcilable returns the error of a Reconcile now, and changes nothing.
+func (s *Store) Reconcilable(ctx context.Context, now []Upstream, routed bool, at time.Time) error {
+	named, err := upstreamsByName(now)
+	if err != nil {
+		return err
+	}
+	now = slices.Clone(now)
+	_, err = read(ctx, s.db, "comparing the upstreams", func(q tx) struct{} {
+		reconciled(q, now, named, routed, at)
+		return struct{}{}
+	})
+	return err
+}
+
+// reconciled compares the upstreams of a config with those that the store knows, and refuses what Reconcile refuses. It
+// returns those whose URL has changed, and the names of those that are missing now or have another form.
+func reconciled(
+	q tx, now []Upstream, named map[string]Upstream, routed bool, at time.Time,
+) (moved []Upstream, forgotten []string) {
+	known := upstreams(q)
+	readdressed(q, known, now, named, routed, at)
+	for _, u := range known {
+		switch next := named[u.Name]; {
+		case next.Form != u.Form:
+			forgotten = append(forgotten, u.Name)
+			// The owners last: they have no index by upstream, which would cost every create.
+			if value[bool](q, `
+				SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
+				OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
+				OR `+openAt, u.Name) {
+				q.refuse(referenced(u.Upstream, next.Form))
+			}
+		case next.URL != u.URL:
+			moved = append(moved, u.Upstream)
+		}
+	}
+	return moved, forgotten
 }
 
 // upstreamsByName are the upstreams of a config, or why they cannot be kept.

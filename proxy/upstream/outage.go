@@ -92,9 +92,9 @@ func (o *outages) answer(now time.Time, open bool) {
 	clear(o.partners)
 }
 
-// lasts reports whether there is an outage: one call that fails alone is none.
+// lasts reports whether there is an outage: one call that fails alone, or takes long, is none.
 func (o *outages) lasts(now time.Time, open bool) bool {
-	long := now.Sub(o.since.Since) >= outageAfter && (o.since.Waiting > 0 || o.since.Failed > 1)
+	long := now.Sub(o.since.Since) >= outageAfter && o.since.Waiting+o.since.Failed > 1
 	return !o.since.Since.IsZero() && (open || long)
 }
 

@@ -83,7 +83,7 @@ func TestTrialsOfTheBreakerDoNotRestartAnOutage(t *testing.T) {
 	})
 }
 
-// What says nothing about the upstream is no outage: a call that fails alone, callers that leave at once, one call that
+// What says nothing about the upstream is no outage: a call that fails alone or takes long alone, callers that leave at once, one call that
 // hangs while others are answered, and replies that are not passed on.
 func TestNoOutage(t *testing.T) {
 	t.Parallel()
@@ -97,6 +97,12 @@ func TestNoOutage(t *testing.T) {
 			time.Sleep(6 * time.Hour)
 			waits, _ := b.enter(one, false)
 			t.Cleanup(func() { waits.end(answered) })
+		},
+		"one call takes long": func(t *testing.T, b *breaker) {
+			b.calls(t, 1, false, answered)
+			long, _ := b.enter(one, false)
+			t.Cleanup(func() { long.end(answered) })
+			time.Sleep(30 * time.Second)
 		},
 		"callers leave": func(t *testing.T, b *breaker) {
 			b.calls(t, 30, false, &Failure{Kind: Reset, Sent: true, Gone: true})

@@ -308,6 +308,12 @@ CREATE TABLE billbridge_gateways (
 	PRIMARY KEY (gateway, slot)
 ) WITH (fillfactor = 10);
 
+-- What gateways say of themselves, for operators.
+CREATE TABLE billbridge_announced (
+	gateway TEXT COLLATE "C" PRIMARY KEY,
+	info    TEXT COLLATE "C" NOT NULL
+);
+
 -- What the first gateway that opens the store decides.
 CREATE TABLE billbridge_secret (
 	one    BIGINT PRIMARY KEY CHECK (one = 1),

@@ -302,6 +302,12 @@ CREATE TABLE billbridge_gateways (
 	PRIMARY KEY (gateway, slot)
 ) STRICT, WITHOUT ROWID;
 
+-- What gateways say of themselves, for operators.
+CREATE TABLE billbridge_announced (
+	gateway TEXT PRIMARY KEY,
+	info    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What the first gateway that opens the store decides.
 CREATE TABLE billbridge_secret (
 	one    INTEGER PRIMARY KEY CHECK (one = 1), -- there is one row
