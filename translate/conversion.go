@@ -136,22 +136,12 @@ func (p *plan) wrong(f *mapping, v value) Detail {
 	case f.conversion == itemByItem:
 		return why(wantList, v.typeName())
 	case paired: // it would come back as another value
-	case f.conversion == rearranged && v.kind == text:
-		return why(wantText, f.pattern[f.from], "other text")
 	case f.conversion == rearranged:
 		return why(wantText, f.pattern[f.from], v.typeName())
-	case f.conversion == decimal && isDecimal(v.text()) && v.text()[0] != '-':
-		whole := p.fromForm // the form with the greater number
-		if f.places > 0 {
-			whole = p.toForm
-		}
-		return why(tooManyPlaces, whole.name)
 	case f.conversion == decimal:
-		return why(wantNumber, v.notDigits())
-	case f.conversion == digits && isDigits(v.text()):
-		return why(wantDigits, "more digits than the other form has")
+		return why(wantNumber, v.typeName())
 	case f.conversion == digits:
-		return why(wantDigits, v.notDigits())
+		return why(wantDigits, v.typeName())
 	case p.message != Request:
 		return Detail{wrongText, []any{v.typeName()}}
 	}

@@ -74,7 +74,7 @@ func (c *Call) Sign() (Signature, error) {
 		case v.countsAsAbsent():
 			continue
 		case f.digits && !allDigits(v.text()):
-			reason = why(wantDigits, v.notDigits())
+			reason = why(wantDigits, v.typeName())
 		}
 		if reason.Format != "" {
 			return Signature{}, p.table.refusal(f.source, reason)
