@@ -152,7 +152,7 @@ func TestNamesInErrorsAreEscapedAndCut(t *testing.T) {
 	long, hangul := strings.Repeat("x", 100_000), strings.Repeat("가", 100)
 	for name, want := range map[string]string{
 		`simple`: "simple", long: strings.Repeat("x", 64) + "…", hangul: strings.Repeat("가", 64) + "…", strings.Repeat("가", 64): strings.Repeat("가", 64),
-		`a\u001b[31m\n`: `a\u001b[31m\u000a`, `\u202ename`: `\u202ename`, "\u009b": `\u009b`, `\udb40\udc41`: `\U000e0041`, strings.Repeat("y", 60) + `\u0000`: strings.Repeat("y", 60) + "…",
+		`a\u001b[31m\n`: `a\x1b[31m\n`, `\u202ename`: `\u202ename`, "\u009b": `\u009b`, `\udb40\udc41`: `\U000e0041`, strings.Repeat("y", 60) + `\u0000`: strings.Repeat("y", 60) + `\x00`,
 		`a/b~c`: "a/b~c", "이름": "이름",
 	} {
 		for kind, doc := range map[string]string{

@@ -133,10 +133,6 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 			}
 		}
 	}
-	if f.textInside && f.flag != "" && t.successText.text == "" {
-		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
-			f.name, s.forms[otherOf(f.index)])
-	}
 }
 
 // shows returns the name by whose value a message is a success: that of the flag, or of the code.

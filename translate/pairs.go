@@ -39,18 +39,17 @@ func (p pairs) find(from, to int, value string) (constant, bool) {
 	return constant{}, false
 }
 
-// add adds a pair with a value of each form, and reports whether it has an effect: other pairs do not have all values.
-func (p *pairs) add(values []constant) (effect bool) {
+// add adds a pair with a value of each form.
+func (p *pairs) add(values []constant) {
 	for f, v := range values {
 		if f == len(p.at) {
 			p.at = append(p.at, map[string]int{})
 		}
 		if _, shared := p.at[f][v.text]; !shared {
-			p.at[f][v.text], effect = len(p.list), true
+			p.at[f][v.text] = len(p.list)
 		}
 	}
 	p.list = append(p.list, pair{values})
-	return effect
 }
 
 // readPairs reads pairs of a row that have a value for each form.
@@ -63,11 +62,6 @@ func (s *source) readPairs(r *row) (all []pair) {
 		if f := slices.Index(p.Values, constant{}); f >= 0 {
 			s.errorf(item, "a pair needs a value for %s", s.forms[f])
 			continue
-		}
-		for f, v := range p.Values[:2] {
-			if v.kind == number && r.digitsIn(&s.table.forms[f]) == text {
-				s.errorf(item, "values: %s writes numbers as text: write %q in quotes", s.forms[f], v.text)
-			}
 		}
 		all = append(all, p)
 	}
@@ -100,8 +94,8 @@ func (s *source) readValues(r *row) {
 			right = alike && r.addMissing(p)
 		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
 			r.Empty = inNumbers
-		case !r.Values.add(p.Values):
-			s.errorf(at, "values: a pair has no effect: others before it have the same values")
+		default:
+			r.Values.add(p.Values)
 		}
 		if !right {
 			s.errorf(at, "values: missing stands beside one value of one form, and other beside null or other")

@@ -63,14 +63,11 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		at   *yaml.Node
 		text string
 	}{
-		{o.paths[0]+o.paths[1] == "", name, "the path is missing; give it one form, or both"},
 		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
 		{
 			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
 			"creates needs effect: write and a row of the request with role: " + o.Created,
 		},
-		{len(o.sets) > 0 && o.Effect != Write, child(n, "sets"), "sets needs effect: write"},
-		{bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name, "bare cannot be a form that has its results in an object"},
 		{
 			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
 			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",

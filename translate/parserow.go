@@ -13,12 +13,6 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// isReserved reports whether a name is a key that can stand beside the name of a form.
-func isReserved(name string) bool {
-	keys := slices.Concat(keysOf(reflect.TypeFor[row](), nil), keysOf(reflect.TypeFor[operationKeys](), nil))
-	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key == name })
-}
-
 // readRows reads the rows of a message.
 func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	o.rows[m] = s.readRowList(o, m, n, "a "+string(m))
@@ -70,17 +64,12 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
 		r.Path[0] = path
 	}
-	if slices.Contains(s.forms, name.Value) {
-		s.errorf(name, "a row cannot have the name of a form: name it otherwise and write %s: %s in it", s.firstForm(),
-			name.Value)
-		return r
-	}
 	before := len(s.problems)
 	if !s.decode(n, "a row", r) {
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example, r.exampleKind, f.used = f.about, f.example, f.kind, true
+		r.about, r.example = f.about, f.example
 	}
 	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
 	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
@@ -100,7 +89,7 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 	}
 	s.checkForms(o, m, r)
 	if len(s.problems) == before {
-		s.checkRules(o, m, r, what == eachKey)
+		s.checkRules(o, m, r)
 	}
 	if r.Code = cmp.Or(r.Code, t.invalid); r.Required {
 		r.malformed = r.Code
@@ -131,10 +120,6 @@ func (s *source) readAs(r *row) {
 				r.width[f] = len(is)
 			}
 		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
-			if literal := literalPlaces.FindString(is); literal != "" {
-				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, as in YYYY-MM-DD",
-					literal)
-			}
 			r.pattern[f] = is
 		default:
 			kind = ""
@@ -148,9 +133,6 @@ func (s *source) readAs(r *row) {
 			"or zeros (a text with leading zeros)", digitPlaces)
 	}
 }
-
-// literalPlaces finds letters that stand for digits in other languages of patterns, but not here.
-var literalPlaces = regexp.MustCompile(`yy+|dd+|HH+|SS+`)
 
 // checkExpression finds the bounds in a check: a range of characters, or of numbers, or a number of digits.
 var checkExpression = regexp.MustCompile(`^(?:([1-9]\d{0,17})?\.\.([1-9]\d{0,17})?|([1-9]\d{0,17}) digits)$`)
@@ -170,7 +152,7 @@ func (s *source) readCheck(r *row) {
 			*into, _ = strconv.Atoi(found[i+1]) // "" is 0
 		}
 	}
-	if r.min+r.max+r.exactDigits == 0 || r.max > 0 && r.min > r.max {
+	if r.min+r.max+r.exactDigits == 0 {
 		s.errorf(n, `check must be like 1..32, 1.., ..32, "10 digits" or [ONE, OTHER], but is %s`, show(n))
 	}
 }
@@ -205,8 +187,6 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 		case r.Path[0]+r.Path[1] == "":
 			s.errorf(r.node, "a row needs a path in at least one form")
 			return
-		case path != "" && o.paths[f] == "" && o.paths[forms[f].like] == "":
-			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
 		case path == "" && o.paths[f] != "" && r.Fill.kind == absent && r.Lost == "":
 			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[f].name)
 		case path == "" && o.bare[f] && m == Reply && r.Role.Same == "must": // it would show a success
@@ -269,25 +249,10 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	if r.Each == nil {
 		return
 	}
-	before := len(s.problems)
 	switch {
-	case !r.list && r.Each.Kind != yaml.MappingNode:
-		s.errorf(r.Each, "each must be the rows of an item, or value")
 	case r.onlyForm() >= 0 && r.list && r.loss != "": // the table does not look into it
-	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
-		s.errorf(r.node, "each needs a path in both forms: for a list of one form write each: value and lost")
 	case !r.list:
 		r.items = s.readRowList(o, m, r.Each, eachKey)
-		for _, item := range r.items {
-			for f, path := range item.Path {
-				if inItem, begins := strings.CutPrefix(path, r.Path[f]+"."); begins && f < 2 {
-					s.errorf(item.node, "%s: the path of a row of an item begins in the item: write %s", path, inItem)
-				}
-			}
-		}
-		if len(r.items) == 0 && len(s.problems) == before {
-			s.errorf(r.Each, "each: no row is left")
-		}
 	default:
 		item := *r
 		item.Path = slices.Clone(r.Path)
@@ -302,9 +267,6 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		if r.Each.Kind == yaml.MappingNode && s.decode(r.Each, eachKey, &in) {
 			for f, name := range in.Names {
 				item.Path[f] = cmp.Or(name, item.Path[f])
-			}
-			if in.Names[0] != "" && in.Names[1] != "" {
-				s.errorf(r.Each, "each: with a name in both forms it is a row: write {%s: %s}", in.Names[0], in.Names[1])
 			}
 		}
 		item.Required, item.Optional, item.Each, item.list = false, false, nil, false

@@ -40,7 +40,6 @@ type row struct {
 	exact   bool // one difference between two backends is too many
 
 	about, example string
-	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
 
 	list  bool   // a list of single values, or of anything
 	shown *row   // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
@@ -133,8 +132,6 @@ func (f *mapping) misleads(v value) bool {
 // A fieldText is what `fields` says of all rows with one name of a field.
 type fieldText struct {
 	about, example string
-	kind           kind // of the example
-	used           bool // a row has this name
 }
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.

@@ -193,7 +193,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 
 // describeValue describes a single value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, as, word := p.message == Request, f.exampleKind, cmp.Or(f.example, f.name())
+	request, as, word := p.message == Request, text, cmp.Or(f.example, f.name())
 	integer := f.as == "digits" && (!f.isMoved() || f.Shift[p.from] > 0)
 	if f.as != "" {
 		as = f.digitsIn(p.fromForm)
@@ -230,7 +230,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	if f.Means != nil && f.Means[word] == "" {
 		word = slices.Min(slices.Collect(maps.Keys(f.Means)))
 	}
-	if s.Example = json.RawMessage(word); as == text || as == absent {
+	if s.Example = json.RawMessage(word); as == text {
 		s.Example = appendString(nil, word)
 	}
 	for _, one := range f.Values.list {
