@@ -2,6 +2,7 @@ package proxy
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -118,5 +119,11 @@ func cut(value any, n int) string {
 func (g *Gateway) NeedsTLS() string {
 	c := g.current.Load().config
 	text := tell("https").in(c.Failures.Language, c.Table)
-	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
+	both := map[string]json.RawMessage{}
+	for _, form := range c.Table.Forms() {
+		failure := c.Table.Envelope(form).AppendFailure(nil, c.Table.Own[translate.OwnFailed], text)
+		_ = json.Unmarshal(failure, &both)
+	}
+	out, _ := json.Marshal(both)
+	return string(out)
 }

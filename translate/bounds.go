@@ -19,7 +19,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 		}
 	case r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())):
 		reason = why("must be one of the texts %v", strings.Join(r.oneOf, ", "))
-	case !all || r.items != nil || r.list:
+	case !all || r.items != nil:
 	case v.kind == composite:
 		code, reason = r.malformed, why(wantSingle, v.typeName())
 	case r.digits && !isDigits(v.text()):

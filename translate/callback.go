@@ -45,7 +45,7 @@ func (c *Callback) compile() {
 	// of one form, stay.
 	shared := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.onlyForm() >= 0 })
 	for from := range o.table.forms {
-		plans, other := []*plan(nil), o.message(callbackMessage, shared, otherOf(from), from, "pass")
+		plans, other := []*plan(nil), o.planOf(callbackMessage, shared, otherOf(from), from, "pass", false)
 		for to := range o.table.forms {
 			plans = append(plans, o.plan(callbackMessage, from, to))
 		}

@@ -51,7 +51,7 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		"has the wrong type: want a whole number in digits, got a number", "has the wrong type: want a whole number in digits, got text",
 		"has the wrong type: want a single value, got an object", "has the wrong type: want an object, got text", "has the wrong type: want text, got true or false",
 		"must be one of the texts TALK, URL", "legacy has no place for it", "has a value without a counterpart in v2",
-		"is missing", "must be at least 100", "unusable reply: code has the wrong type: want text, got a number",
+		"is missing", "must be at least 100", "unusable reply: code must be text, and not empty",
 	} {
 		if !reasons[want] {
 			t.Errorf("no message has had the error %q", want)

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -53,30 +52,13 @@ type statusCode struct {
 }
 
 // readEnvelope reads the keys of a form that describe its envelope.
-func (s *source) readEnvelope(name *yaml.Node, f *form) {
+func (s *source) readEnvelope(f *form) {
 	s.readFlag(f)
 	objectOf := func(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
-	object, textIn := objectOf(f.Code), objectOf(f.Text)
-	f.object, f.textInside = object, textIn != "" && textIn == object
-	tops := append(f.names(), segments(f.Result)[0])
-	slices.Sort(tops)
-	twice := len(tops) - len(slices.Compact(slices.Clone(tops)))
-	if f.textInside {
-		twice--
-	}
-	switch {
-	case f.Code == "" || f.Text == "":
-	case twice > 0 || f.Code == f.Text:
-		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
-	case textIn != "" && !f.textInside || strings.Contains(object, "."):
-		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
-			"as in error.code and error.message", name.Value)
-	}
+	f.object = objectOf(f.Code)
+	f.textInside = f.object != "" && objectOf(f.Text) == f.object
 	for status, code := range s.members(f.Status, "status") {
-		n, err := strconv.Atoi(status.Value)
-		if err != nil || n < 200 || n > 599 {
-			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
-		}
+		n, _ := strconv.Atoi(status.Value)
 		for _, one := range listOf(code) {
 			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), one != code})
 		}
@@ -85,23 +67,20 @@ func (s *source) readEnvelope(name *yaml.Node, f *form) {
 
 // readFlag reads a flag: a name, or a name with its values of a success and of a failure.
 func (s *source) readFlag(f *form) {
-	switch n := f.Flag; {
-	case n == nil:
-	case n.Kind == yaml.ScalarNode:
-		f.flag = s.text(n, "flag", "a field name")
-		f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
-	default:
-		for name, values := range Members(n) {
-			f.flag = s.text(name, "flag", "a field name")
-			if list := s.items(values, "flag"); len(list) == 2 {
-				f.flagIs = [2]constant{s.constant(list[1], false), s.constant(list[0], false)}
-			}
-		}
-		if len(n.Content) != 2 || f.flagIs[0] == f.flagIs[1] {
-			s.errorf(n, "flag must be a name, or a name with its values of a success and of a failure, as in "+
-				"{status: [SUCCESS, ERROR]}")
+	name := f.Flag
+	if name == nil {
+		return
+	}
+	f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
+	for key, values := range Members(name) {
+		name = key
+		if list := s.items(values, "flag"); len(list) == 2 {
+			f.flagIs = [2]constant{s.constant(list[1], false), s.constant(list[0], false)}
+		} else {
+			s.errorf(values, "flag needs its values of a success and of a failure, as in {status: [SUCCESS, ERROR]}")
 		}
 	}
+	f.flag = s.text(name, "flag", "a field name")
 }
 
 // checkEnvelopeCodes finds all codes of a form, and checks those of its other keys.
@@ -183,11 +162,8 @@ func (f *form) says(status int, envelope []value) (found string, missing bool, w
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
 	case f.isCode(code):
 		found = code.text()
-	case code.raw == `""`:
-		return "", false, f.Code + " is empty"
 	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
-		want := map[bool]string{true: "a whole number", false: "text"}
-		return "", false, f.Code + " has the wrong type: want " + want[f.numeric] + ", got " + code.typeName()
+		return "", false, f.Code + map[bool]string{true: " must be a whole number", false: " must be text, and not empty"}[f.numeric]
 	case succeeded:
 		found = success
 	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
@@ -306,17 +282,6 @@ func (e Envelope) AppendFailure(dst []byte, code, message string) []byte {
 		{raw: string(appendString(nil, message)), kind: text},
 	})
 	return dst
-}
-
-// FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
-// and those of the first that the second does not have.
-func (t *Table) FailureInBoth(code, text string) []byte {
-	both := map[string]json.RawMessage{}
-	for _, f := range t.Forms() {
-		_ = json.Unmarshal(t.Envelope(f).AppendFailure(nil, code, text), &both)
-	}
-	out, _ := json.Marshal(both)
-	return out
 }
 
 // FailureStatus returns the HTTP status of a failure of the gateway: that which the form has for the code, if both it

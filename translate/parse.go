@@ -229,7 +229,7 @@ func (s *source) readForms(n *yaml.Node) {
 			if f.Numbers == "json" {
 				f.digits = number
 			}
-			s.readEnvelope(name, &f)
+			s.readEnvelope(&f)
 		}
 		s.table.forms = append(s.table.forms, f)
 	}

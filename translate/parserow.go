@@ -72,8 +72,6 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		r.about, r.example = f.about, f.example
 	}
 	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
-	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
-	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), isForm))
 	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
 		r.echoed = path
 	} else {
@@ -244,32 +242,28 @@ func (s *source) checkLaws(r *row) {
 	}
 }
 
-// readItems reads the rows of an item if the row is a list.
+// readItems reads the rows of an item if the row is a list. An item that is a value has one row.
 func (s *source) readItems(o *Operation, m Message, r *row) {
-	if r.Each == nil {
-		return
-	}
+	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
 	switch {
-	case r.onlyForm() >= 0 && r.list && r.loss != "": // the table does not look into it
-	case !r.list:
+	case r.Each == nil:
+	case r.Each.Value != "value" && !slices.ContainsFunc(names(r.Each), isForm):
 		r.items = s.readRowList(o, m, r.Each, eachKey)
 	default:
 		item := *r
 		item.Path = slices.Clone(r.Path)
-		for f := range r.Path {
-			if r.Path[f] != "" {
-				item.Path[f] = itself
-			}
-		}
 		var in struct {
 			Names byForm[string] `by:"form" is:"a field name"`
 		}
-		if r.Each.Kind == yaml.MappingNode && s.decode(r.Each, eachKey, &in) {
-			for f, name := range in.Names {
-				item.Path[f] = cmp.Or(name, item.Path[f])
+		if r.Each.Value != "value" {
+			s.decode(r.Each, eachKey, &in)
+		}
+		for f, path := range r.Path {
+			if in.Names = append(in.Names, ""); path != "" {
+				item.Path[f] = cmp.Or(in.Names[f], itself)
 			}
 		}
-		item.Required, item.Optional, item.Each, item.list = false, false, nil, false
+		item.Required, item.Optional, item.Each = false, false, nil
 		r.content, r.items = s.table.newContent(), []*row{&item}
 	}
 }

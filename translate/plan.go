@@ -253,14 +253,7 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	if o.list && m != Request {
 		rows = nil
 	}
-	return o.message(m, rows, from, to, o.table.unknown[m])
-}
-
-// message makes the plan for a message, also to the first form.
-func (o *Operation) message(m Message, rows []*row, from, to int, unknown string) *plan {
-	p := o.planOf(m, rows, from, to, unknown, false)
-	p.first = o.planOf(m, rows, from, 0, "drop", false)
-	return p
+	return o.planOf(m, rows, from, to, o.table.unknown[m], false)
 }
 
 // planOf makes a plan with the fields of rows.
@@ -317,6 +310,9 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 	}
 	if p.place(p.root); unknown == "pass" {
 		result.connect(written)
+	}
+	if p.first = p; to > 0 || unknown == "pass" {
+		p.first = o.planOf(m, rows, from, 0, "drop", item)
 	}
 	return p
 }

@@ -41,7 +41,6 @@ type row struct {
 
 	about, example string
 
-	list  bool   // a list of single values, or of anything
 	shown *row   // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
 	items []*row // from Each: the rows of an item; nil for a row that is no list
 }

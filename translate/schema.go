@@ -166,7 +166,6 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 			s.Items = f.each.schema(f.each.root, false)
 		}
 		s.Example = slices.Concat([]byte("["), s.Items.Example, []byte("]"))
-	case f.list: // the table does not look into it
 	case p.message == Request && f.oneOf != nil:
 		s.Type = "string"
 		for _, one := range f.oneOf {
