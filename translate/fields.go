@@ -128,8 +128,6 @@ func (r *mapping) detail(m Message) (list Details) {
 		say("from the request's %v", r.asked.Path[r.to])
 	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
-	case r.class == Lossy && m == callbackMessage:
-		say("left out if it is %v, else the callback passes unchanged", r.always.json)
 	case r.class == Lossy && r.always.kind != absent:
 		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:
@@ -137,10 +135,8 @@ func (r *mapping) detail(m Message) (list Details) {
 	case r.class != Exact:
 	case r.conversion == rearranged:
 		say("written as %v", r.pattern[r.to])
-	case r.conversion == decimal && asNumber:
-		say("as a decimal number")
 	case r.conversion == decimal:
-		say("as a decimal number in text")
+		say("as a decimal number")
 	case r.conversion == itemByItem:
 		say("item by item")
 	case r.Empty.text != "" && asNumber:

@@ -27,7 +27,7 @@ func TestFieldsDescribeRows(t *testing.T) {
 func TestFieldsOfCallbackWithConstant(t *testing.T) {
 	t.Parallel()
 	for _, f := range tableOf(t, "values").Callback.Fields() {
-		if f.Source == "event" && (f.Refused != "" || f.Detail.String() != `left out if it is "moved", else the callback passes unchanged`) {
+		if f.Source == "event" && (f.Refused != "" || f.Detail.String() != `only "moved" can be carried, else refused with BAD`) {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -28,7 +28,7 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 	find := func(n *yaml.Node, name string) int {
 		slot := slices.IndexFunc(rows, func(r *row) bool { return r.id == name })
 		if slot < 0 {
-			s.errorf(n, "hash: the request of %s has no row %s%s", o.Name, name, didYouMeanRow(name, rows))
+			s.errorf(n, "hash: the request of %s has no row %s", o.Name, name)
 		}
 		return slot
 	}

@@ -96,7 +96,7 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 	}
 	for _, meaning := range r.Done {
 		if !slices.Contains(r.means, meaning) {
-			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning, DidYouMean(meaning, r.means))
+			s.errorf(child(n, "done"), "done: role %s has no meaning %q", r.name, meaning)
 		}
 	}
 }

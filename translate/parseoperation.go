@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -58,34 +57,23 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	showsSuccess := func(r *row) bool { // a secret can be missing
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
-	for _, rule := range []struct {
-		is   bool
-		at   *yaml.Node
-		text string
-	}{
-		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
-		{
-			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
-			"creates needs effect: write and a row of the request with role: " + o.Created,
-		},
-		{
-			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
-			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",
-		},
-	} {
-		if rule.is {
-			s.errorf(rule.at, "%s: %s", o.Name, rule.text)
-		}
+	if o.list && o.paths[0] != "" && o.paths[1] != "" {
+		s.errorf(name, "%s: result: list is not translated, so only one form can have a path", o.Name)
+	}
+	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
+		s.errorf(child(n, "creates"), "%s: creates needs effect: write and a row of the request with role: %s", o.Name, o.Created)
+	}
+	if bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
+		s.errorf(name, "%s: bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a "+
+			"success", o.Name)
 	}
 }
 
 // roleName returns the name of a declared role, or "".
 func (s *nodes) roleName(n *yaml.Node, what string) string {
 	name := s.str(n, what)
-	if roles := s.table.roles; roles[name] == nil && name != "" {
-		known := slices.Sorted(maps.Keys(roles))
-		list := cmp.Or(strings.Join(known, ", "), "none")
-		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, list, DidYouMean(name, known))
+	if name != "" && s.table.roles[name] == nil {
+		s.errorf(n, "%s: the table has no role %q%s", what, name, DidYouMean(name, slices.Collect(maps.Keys(s.table.roles))))
 		return ""
 	}
 	return name

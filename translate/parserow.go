@@ -158,23 +158,14 @@ func (s *source) readCheck(r *row) {
 // checkEcho checks the row of the request that a row of a reply repeats.
 func (s *source) checkEcho(o *Operation, r *row) {
 	form := max(r.onlyForm(), 0)
-	asks := func(asked *row) bool { return asked.id == r.echoed && asked.Path[form] != "" }
-	switch i := slices.IndexFunc(o.rows[Request], asks); {
-	case i >= 0:
-		r.asked = o.rows[Request][i]
-	case r.echoed != "":
-		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[form],
-			didYouMeanRow(r.echoed, o.rows[Request]))
+	for _, asked := range o.rows[Request] {
+		if asked.id == r.echoed && asked.Path[form] != "" {
+			r.asked = asked
+		}
 	}
-}
-
-// didYouMeanRow is DidYouMean for the names of rows.
-func didYouMeanRow(name string, rows []*row) string {
-	var known []string
-	for _, r := range rows {
-		known = append(known, r.id)
+	if r.echoed != "" && r.asked == nil {
+		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s", o.Name, r.echoed, s.forms[form])
 	}
-	return DidYouMean(name, known)
 }
 
 // checkForms checks that a row has a path where its operation has one, or says what happens to the field.
@@ -194,13 +185,12 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 }
 
 // checkLaws checks that what a row writes comes back as it was: a text with the digits of its pattern, and a value
-// without a pair, also if it would become one of a pair. Each value with a meaning has it in each form, and no value of
-// a pair has none.
+// without a pair, also if it would become one of a pair. Each value with a meaning has it in each form.
 func (s *source) checkLaws(r *row) {
 	at, t := cmp.Or(child(r.node, "values"), child(r.node, "as")), s.table
 	for value, means := range Members(child(r.node, "means")) {
 		if !slices.Contains(r.Role.means, means.Value) {
-			s.errorf(value, "means: role: %s has no meaning %q%s", r.Role.name, means.Value, DidYouMean(means.Value, r.Role.means))
+			s.errorf(value, "means: role: %s has no meaning %q", r.Role.name, means.Value)
 		}
 	}
 	valueIn := func(json []byte) value { return valueOf(gjson.ParseBytes(json)) }
@@ -213,14 +203,8 @@ func (s *source) checkLaws(r *row) {
 				samples = append(samples, appendString(nil, digitPlace.ReplaceAllString(r.pattern[from], "1")))
 			}
 			for _, p := range r.Values.list {
-				c := p.Values[to]
-				// A reply without an envelope is no success with a value that has no meaning.
-				if r.Means != nil && c.kind != null && c.text != "" && r.meaning(valueIn([]byte(c.json)), to) == "" {
-					s.errorf(at, "values: %s of %s has no meaning: add one of text to means", c.json, t.forms[to].name)
-					return
-				}
-				sample, fits := back.write(nil, valueIn([]byte(c.json)), false)
-				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && c.kind != null {
+				sample, fits := back.write(nil, valueIn([]byte(p.Values[to].json)), false)
+				if _, paired := r.Values.find(from, to, valueIn(sample).text()); fits && !paired && p.Values[to].kind != null {
 					samples = append(samples, sample)
 				}
 			}
