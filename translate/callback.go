@@ -59,7 +59,8 @@ func (c *Callback) compile() {
 func (t *Table) inAnyForm(rows []*row) (all []*row) {
 	for _, r := range rows {
 		for _, path := range r.Path {
-			one := &row{Path: t.everywhere(path), content: t.newContent(), Role: noRole, malformed: t.invalid}
+			one := &row{Path: t.everywhere(path), content: t.newContent(), Role: noRole}
+			one.malformed = t.invalid
 			if r.items != nil {
 				one.items = t.inAnyForm(r.items)
 			}

@@ -212,7 +212,7 @@ func (s *source) readForms(n *yaml.Node) {
 		index := len(s.table.forms)
 		f := form{
 			table: s.table, name: Form(s.str(name, "the name of a form")), index: index, like: index, digits: text,
-			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
+			codesOfForm: codesOfForm{map[string]string{}, map[string][]string{}, map[string]Meaning{}, map[string]bool{}},
 		}
 		if like := child(value, "like"); like != nil {
 			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like != f.like {

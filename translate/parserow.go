@@ -57,9 +57,9 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, what string)
 func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what string) *row {
 	t := s.table
 	r := &row{
-		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid,
-		node: n, id: name.Value,
-		source: Row{s.fileOf(n), n.Line, name.Value + ": " + showRow(n)},
+		Path: t.everywhere(""), content: t.newContent(), Role: noRole,
+		place:   place{name.Value, n, Row{s.fileOf(n), n.Line, name.Value + ": " + showRow(n)}},
+		oneForm: oneForm{lossCode: t.invalid, malformed: t.invalid},
 	}
 	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
 		r.Path[0] = path
@@ -69,9 +69,9 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example = f.about, f.example
+		r.fieldText = *f
 	}
-	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
+	r.exact, r.optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
 	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
 		r.echoed = path
 	} else {
@@ -247,7 +247,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 				item.Path[f] = cmp.Or(in.Names[f], itself)
 			}
 		}
-		item.Required, item.Optional, item.Each = false, false, nil
+		item.Required, item.optional, item.Each = false, false, nil
 		r.content, r.items = s.table.newContent(), []*row{&item}
 	}
 }

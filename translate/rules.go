@@ -12,7 +12,7 @@ func (s *source) checkRules(o *Operation, m Message, r *row) {
 		is    bool
 		where string
 	}{
-		{"values", m == Request && r.Otherwise != "", "with other in a request"},
+		{"values", m == Request && r.otherwise != "", "with other in a request"},
 		{"fill", m != Reply && echo, "with a value of the request but in a reply"},
 		{"fill", m == Reply && constant, "with a constant in a reply"},
 		{"fill", echo && (converted || r.as == "decimal"), "beside a conversion, if it is a value of the request"},
@@ -21,7 +21,7 @@ func (s *source) checkRules(o *Operation, m Message, r *row) {
 		{"role", r.Role.Same != "" && converted, "beside a conversion: it is the same in request and reply, or replaced"},
 		{"no_value_while", noValue && m == Request, "in a request"},
 		{"no_value_while", noValue && !s.table.convertsDigits(r), "unless as: digits is a number in one form and text in the other"},
-		{"values", r.Otherwise != "" && !s.table.convertsDigits(r), "with other unless as: digits is a number in one form and text in the other"},
+		{"values", r.otherwise != "" && !s.table.convertsDigits(r), "with other unless as: digits is a number in one form and text in the other"},
 		{"fill", !lacks && r.onlyForm() < 0, "beside a path in each form: the name of the row is the path in the first one, unless it has null"},
 		{"lost", !lacks && r.onlyForm() < 0, "beside a path in each form: the name of the row is the path in the first one, unless it has null"},
 	} {
