@@ -103,7 +103,8 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 	if f.like == 0 {
 		codes = append(codes, t.Catalogue...)
 	}
-	f.failed = &plan{table: t, message: Reply, ends: ends{toForm: f}, written: envelopeParts, out: f.around(nil, 0, false, true)}
+	f.failed = &plan{table: t, message: Reply, ends: ends{toForm: f}, written: envelopeParts}
+	f.failed.out = f.around(nil, 0, false, true)
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -112,16 +113,12 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 			s.errorf(child(node, "status"), "status: the form has no code %q: add it to the codes", one.code)
 		}
 	}
-	switch {
-	case f.OtherCode == success:
-		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
-	case f.numeric && f.OtherCode == "":
-		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
-	case f.numeric:
-		for _, code := range append(codes, f.OtherCode) {
-			if !isWhole(code) {
-				s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
-			}
+	if f.OtherCode == success || f.numeric && f.OtherCode == "" {
+		s.errorf(node, "%s needs other_code if its codes are numbers, and it cannot be the code of a success", f.name)
+	}
+	for _, code := range append(codes, f.OtherCode) {
+		if f.numeric && code != "" && !isWhole(code) {
+			s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
 		}
 	}
 }
@@ -175,7 +172,8 @@ func (f *form) says(status int, envelope []value) (found string, missing bool, w
 	case f.isCode(code):
 		found = code.text()
 	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
-		return "", false, f.Code + map[bool]string{true: " must be a whole number", false: " must be text, and not empty"}[f.numeric]
+		want := map[bool]string{true: " must be a whole number", false: " must be text, and not empty"}
+		return "", false, f.Code + want[f.numeric]
 	case succeeded:
 		found = success
 	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
@@ -325,7 +323,8 @@ func (c *Call) Status() int {
 	to := p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
-	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors, c.success && c.status/100 != 2:
+	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors,
+		c.success && c.status/100 != 2:
 		return c.status
 	case c.success && status[p.to] != 0:
 		return status[p.to]

@@ -26,8 +26,8 @@ func (s *source) readTable() {
 	if !s.decode(s.root, "a table", &keys) {
 		return
 	}
-	onReply := keys.Unknown.Reply
-	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: keys.Unknown.Request, Reply: onReply, callbackMessage: onReply}
+	in := keys.Unknown
+	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: in.Request, Reply: in.Reply, callbackMessage: in.Reply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -77,8 +77,8 @@ func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	return f
 }
 
-// readMoves reads which meanings values of a role have, and which can follow after which. They have no spaces: the store
-// joins them.
+// readMoves reads which meanings values of a role have, and which can follow after which. They have no spaces: the
+// store joins them.
 func (s *source) readMoves(r *role, n *yaml.Node) {
 	r.next = map[string][]string{}
 	for _, move := range r.Moves {

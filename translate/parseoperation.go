@@ -47,7 +47,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		s.readHash(o, k.Hash)
 	}
 	// An address that nothing was created with is notified of what may come again.
-	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Same == "never" })
+	registers := func(r *row) bool { return r.Role.Same == "never" }
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], registers)
 	s.checkOperation(o, name, n)
 }
 
@@ -61,11 +62,12 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		s.errorf(name, "%s: result: list is not translated, so only one form can have a path", o.Name)
 	}
 	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
-		s.errorf(child(n, "creates"), "%s: creates needs effect: write and a row of the request with role: %s", o.Name, o.Created)
+		s.errorf(child(n, "creates"), "%s: creates needs effect: write and a row of the request with role: %s",
+			o.Name, o.Created)
 	}
 	if bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a "+
-			"success", o.Name)
+		s.errorf(name, "%s: bare needs a row of its form in the reply whose role has same: must, or with means, to "+
+			"recognise a success", o.Name)
 	}
 }
 

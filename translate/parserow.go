@@ -127,8 +127,8 @@ func (s *source) readAs(r *row) {
 	at := child(r.node, "as")
 	isWord := at != nil && at.Kind == yaml.ScalarNode && !kinds["digits"] && !kinds["decimal"]
 	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1 || isWord) {
-		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each number, text "+
-			"or zeros (a text with leading zeros)", digitPlaces)
+		s.errorf(at, "as must be digits or decimal, or for each form number, text, zeros, or a text with places of digits (%s)",
+			digitPlaces)
 	}
 }
 

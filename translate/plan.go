@@ -43,7 +43,7 @@ type mapping struct {
 	class  Class  // "" if no value can get to the other form
 	report string // the path in reports: that of the source, or else of the target
 
-	of    int   // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
+	of    int   // of a reply: the slot of the request that is echoed, that a success must equal, or repeats; -1 for none
 	state int   // slot of the row whose meaning NoValueWhile names, or -1
 	each  *plan // of a list: translates an item; nil for a field that is no list
 
@@ -144,7 +144,7 @@ func (p *plan) part(e *entry) int {
 }
 
 // envelopeParts write the parts of an envelope, which have been converted.
-var envelopeParts = slices.Repeat([]*mapping{{row: &row{}, writing: writing{plain: true}, of: -1, state: -1}}, envelopeSlots)
+var envelopeParts = slices.Repeat([]*mapping{{row: &row{}, writing: writing{plain: true}, state: -1}}, envelopeSlots)
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -290,7 +290,8 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 		}
-		if f.must || f.repeats || m == Reply && f.Required || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
+		if says := cmp.Or(f.shown, f.row); f.must || f.repeats || m == Reply && f.Required || says.Means != nil ||
+			m == Request && f.Role.Same == "must" {
 			p.checked = append(p.checked, slot)
 		}
 		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {

@@ -54,10 +54,10 @@ func (s *nodes) items(n *yaml.Node, what string) []*yaml.Node {
 	return nil
 }
 
-// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. A key is the name of a
-// field in lower case, or what the tag `key` says. Tags: `by:"form"` is for the field that gets the values under the names
-// of the forms, `must:"be"` for a required key, `key:"-"` for what is no key, and `is` says what a text must be: one of
-// several words, or what func text names.
+// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. A key is the name of
+// a field in lower case, or what the tag `key` says. Tags: `by:"form"` is for the field that gets the values under the
+// names of the forms, `must:"be"` for a required key, `key:"-"` for what is no key, and `is` says what a text must be:
+// one of several words, or what func text names.
 func (s *nodes) decode(n *yaml.Node, what string, into any) bool {
 	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -101,8 +101,8 @@ func tableKey(f reflect.StructField) string {
 // byForm has something for each form of a table.
 type byForm[T any] []T
 
-// readForms reads what the forms have under their names in the mapping n, beside other keys if key is "". A form that is
-// like another one has what that has, if it has nothing of its own.
+// readForms reads what the forms have under their names in the mapping n, beside other keys if key is "". A form that
+// is like another one has what that has, if it has nothing of its own.
 func (s *nodes) readForms(n *yaml.Node, key, is string, list reflect.Value) {
 	if list.IsNil() {
 		list.Set(reflect.MakeSlice(list.Type(), len(s.table.forms), len(s.table.forms)))

@@ -106,6 +106,9 @@ var levels = map[level]map[string]level{
 	rowLevel:        {"each": rowsLevel, "means": mapLevel, "": valueLevel},
 }
 
+// namedLevels are those of what an overlay adds with a + before its name.
+var namedLevels = []level{operationLevel, callbackLevel, groupOfRows, rowLevel}
+
 var rowLevels = map[string]level{useKey: valueLevel, "": rowLevel}
 
 func (l level) below(key string) level {
@@ -165,7 +168,7 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 	}
 	for key, value := range Members(over) {
 		below := l.below(key.Value)
-		named := below == operationLevel || below == callbackLevel || below == groupOfRows || below == rowLevel && key.Value != "+"+useKey
+		named := slices.Contains(namedLevels, below) && key.Value != "+"+useKey
 		name, plus := strings.CutPrefix(key.Value, "+")
 		if plus = plus && named; plus {
 			key.Value, key.Tag = name, "!!str"
