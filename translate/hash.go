@@ -68,8 +68,6 @@ func (c *Call) Sign() (Signature, error) {
 			reason = why(IsMissing)
 		case v.countsAsAbsent():
 			continue
-		case f.digits && !allDigits(v.text()):
-			reason = why(wantDigits, v.typeName())
 		}
 		if reason.Format != "" {
 			return Signature{}, p.table.refusal(f.source, reason)

@@ -113,11 +113,14 @@ const maxName = 64
 // quoteName returns a name, or a path, of a message for a text: what is not printable is escaped, and a long name is
 // cut.
 func quoteName(name string) string {
-	quoted := []rune(strconv.QuoteToGraphic(name[:min(len(name), 4*maxName)]))
-	if quoted = quoted[1 : len(quoted)-1]; len(quoted) > maxName {
-		return string(quoted[:maxName]) + "…"
+	quoted, length := strconv.QuoteToGraphic(name[:min(len(name), 4*maxName)]), 0
+	quoted = quoted[1 : len(quoted)-1]
+	for i := range quoted {
+		if length++; length > maxName {
+			return quoted[:i] + "…"
+		}
 	}
-	return string(quoted)
+	return quoted
 }
 
 // pathOf returns the path of a JSON pointer.
