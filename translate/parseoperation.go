@@ -15,7 +15,7 @@ type operationKeys struct {
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
 	Bare           string            `is:"a form"`
-	Status         byForm[int]       `is:"200..203"` // of a success, with a body
+	Status         byForm[int]       // of a success, with a body
 	Result         string            `is:"list"`
 	Hash           *yaml.Node        // what is hashed
 	Request, Reply *yaml.Node        `must:"be"`

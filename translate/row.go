@@ -58,7 +58,7 @@ type answered struct {
 // A content is what values a row can have: those of each item, if it is a list of values.
 type content struct {
 	As     byForm[string] // digits, decimal, or what each form writes
-	Shift  byForm[int]    `is:"1..18"` // in the form that has one, the number is greater by this power of ten
+	Shift  byForm[int]    // in the form that has one, the number is greater by this power of ten
 	Values pairs          // values that differ
 	Check  *yaml.Node     // the bounds of a value of a request
 

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -123,20 +122,10 @@ func (s *nodes) readForms(n *yaml.Node, key, is string, list reflect.Value) {
 // read reads the value of a key into a field.
 func (s *nodes) read(n *yaml.Node, key, is string, into reflect.Value) {
 	switch v := into.Addr().Interface().(type) {
-	case *bool:
-		if n.Tag != "!!bool" || n.Decode(v) != nil {
-			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
-		}
-	case *int:
-		var low, high int
-		fmt.Sscanf(is, "%d..%d", &low, &high)
-		if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
-			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
-		}
-	case *[]string:
-		*v = nil
-		for _, item := range s.items(n, key) {
-			*v = append(*v, s.text(item, key, is))
+	case *bool, *int, *[]string:
+		if n.Decode(v) != nil || n.Tag == nullTag {
+			want := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a number", reflect.Slice: "a list of texts"}
+			s.errorf(n, "%s must be %s, but is %s", key, want[into.Kind()], show(n))
 		}
 	case *map[string]string:
 		*v = map[string]string{}
