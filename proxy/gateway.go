@@ -12,6 +12,7 @@
 package proxy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -164,7 +165,13 @@ func (g *Gateway) storeError(id, what string, err error) {
 func (g *Gateway) NeedsTLS() string {
 	c := g.current.Load().config
 	text := tell("https").in(c.Failures.Language, c.Table)
-	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
+	both := map[string]json.RawMessage{}
+	for _, form := range c.Table.Forms() {
+		failure := c.Table.Envelope(form).AppendFailure(nil, c.Table.Own[translate.OwnFailed], text)
+		_ = json.Unmarshal(failure, &both)
+	}
+	out, _ := json.Marshal(both)
+	return string(out)
 }
 
 // Drain gives bodies that are still being read [admission.PartialRequestTimeout] to arrive.

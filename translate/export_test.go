@@ -5,8 +5,10 @@ import "reflect"
 // Keys are the keys of rows and of operations.
 var Keys = func() (keys []string) {
 	for _, t := range []reflect.Type{reflect.TypeFor[row](), reflect.TypeFor[operationKeys]()} {
-		for _, k := range keysOf(t, nil) {
-			keys = append(keys, k.key)
+		for _, f := range reflect.VisibleFields(t) {
+			if key := tableKey(f); key != "" && f.Tag.Get("by") == "" {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys
