@@ -82,6 +82,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o Options) (err er
 		"synchronous(FULL)",            // a commit is on the disk when it returns
 		"secure_delete(1)",             // what is deleted or encrypted later does not stay in free parts of the file
 		"journal_size_limit(67108864)", // a log that grew larger is truncated
+		"wal_autocheckpoint(4000)",     // pages: most are written again and again, and need to be copied once
 		// What statements need to undo themselves: a group of callbacks would make, write and remove a file each time.
 		"temp_store(MEMORY)",
 	}
