@@ -109,8 +109,8 @@ func (m *rolloutGateway) checkCalls(old, fresh int) {
 // The stage decides where a bill is created. All other calls go to the owner of the bill.
 func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
-	// The calls at the backends after the create, and after three more calls. In stage new the old backend is probed first, and the bill is
-	// read back.
+	// The calls at the backends after the create, and after three more calls. In stage new the old backend is probed before each create, and
+	// the bill is read back.
 	for _, row := range tableOf(t) {
 		for _, client := range forms {
 			parallel(t, row[0]+"/"+client, func(t *testing.T) {

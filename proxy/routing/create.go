@@ -102,6 +102,10 @@ func (p *passage) takeBack(ctx context.Context, w Route) (evidence.Backend, erro
 // not show the bill is Absent, which counts after the settling period only. From then on it must come so early that the
 // create can be sent.
 func (p *passage) probeBefore(ctx context.Context, backend evidence.Backend) ProbeResult {
+	if result := p.probing; result != nil && backend == evidence.New {
+		p.probing = nil
+		return <-result
+	}
 	proceeds := p.at.mayProceed(backend)
 	if proceeds && p.d.absentCounts(p.s, p.r.now()) {
 		var cancel context.CancelFunc

@@ -20,6 +20,8 @@ type passage struct {
 	at   situation
 	call Call
 	ask  Probe
+	// probing has what the old backend says, once; nil if it is not probed before the ledger is read.
+	probing chan ProbeResult
 }
 
 // route finds the route in a situation of which only the owner of the bill is missing.
@@ -28,8 +30,12 @@ func (p *passage) route(ctx context.Context) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // without partner or bill, the upstream refuses the call
 		return p.to(at.byStage()), nil
 	}
-	if c.Creates && !at.incomplete() && !at.create().probe {
-		return p.create(ctx) // without a probe, recording the create finds the owner
+	if c.Creates && !at.incomplete() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if !at.create().probe || p.probeFirst(ctx) {
+			return p.create(ctx) // recording the create finds the owner
+		}
 	}
 	done := p.r.metrics.timed("owner")
 	bill, err := p.r.store.Bill(ctx, c.Partner, c.Bill)
@@ -44,7 +50,8 @@ func (p *passage) route(ctx context.Context) (Route, error) {
 			at.elsewhere = true
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
-		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(p.d.restored)):
+		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(p.d.restored)) &&
+			(p.probing == nil || bill.Changed.Before(c.Arrived)): // the probe may contradict an owner of since then
 			at.owner = &owner
 		default:
 			at.likely, at.also = &owner, p.s.alsoAtOther(bill)
@@ -60,6 +67,29 @@ func (p *passage) route(ctx context.Context) (Route, error) {
 	route.Deniable = bill.State != ledger.Owned || bill.OfOther(c.Merchant)
 	route.recorded = at.owner != nil || route.Reason == byProbe || bill.Unknown()
 	return route, err
+}
+
+// ledgerWait is how long a create waits for a probe before the ledger is read, too: a bill whose owner is known does not
+// wait for a backend that hangs.
+const ledgerWait = 250 * time.Millisecond
+
+// probeFirst probes the old backend for a create that may go to the new one. It reports whether the ledger need not be
+// read: nearly always the old backend has no such bill, and then recording the create finds whether the ledger has it.
+func (p *passage) probeFirst(ctx context.Context) bool {
+	// The probe may end after the call: it does not refer to p, which holds the call.
+	r, ask, old, result := p.r, p.ask, p.s.Backends[evidence.Old], make(chan ProbeResult, 1)
+	go func() {
+		found, _ := r.probe(ctx, ask, old)
+		result <- found
+	}()
+	p.probing = result
+	select {
+	case found := <-result:
+		result <- found
+		return found == Absent
+	case <-time.After(ledgerWait):
+		return false
+	}
 }
 
 // to is the route of a decision.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,45 @@ func TestUnknownBillIsProbedAtBothBackends(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The owner of a bill counts for a repeated create, whatever the old backend says of it, and also if that hangs.
+func TestOwnerOfARepeatedCreate(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{"old", "new"} {
+		for _, outcome := range []ledger.Outcome{ledger.Succeeded, ledger.Unknown} {
+			d := newCrossroads(t, routing.Stage(owner))
+			d.made(owner, outcome)
+			d.stage(routing.StageNew)
+			for _, says := range []routing.ProbeResult{routing.Unclear, routing.Absent, routing.Present, routing.Refusing} {
+				d.says["old"] = says
+				d.goes(owner, outcome, says)(d.create())
+			}
+			call := routing.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}
+			hangs := probes(func(ctx context.Context, _ string) routing.ProbeResult { <-ctx.Done(); return routing.Unclear })
+			d.goes(owner, outcome, "hangs")(d.Route(t.Context(), call, hangs))
+		}
+	}
+}
+
+// The first create of a bill in stage new takes two commits and no read: one commit before it is sent, and one after it.
+func TestCreateInStageNewReadsNothing(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, routing.StageNew)
+	d.made("new", ledger.Succeeded)
+	families, err := d.registry.Gather()
+	must(t, err)
+	operations := map[string]uint64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "billbridge_rollout_ledger_seconds" && m.GetHistogram().GetSampleCount() > 0 {
+				operations[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	if want := map[string]uint64{"own": 1, "complete": 1}; !maps.Equal(operations, want) {
+		t.Errorf("%v, want %v", operations, want)
 	}
 }
 

@@ -182,7 +182,7 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 			return withoutLedger(s, at, c, err)
 		}
 	}
-	route, err := (&passage{r, s, d, at, c, ask}).route(ctx)
+	route, err := (&passage{r: r, s: s, d: d, at: at, call: c, ask: ask}).route(ctx)
 	if err != nil || route.Answered || route.OnlyIfFound {
 		return route, err
 	}

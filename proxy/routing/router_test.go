@@ -15,6 +15,8 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -28,24 +30,25 @@ var must, works = proxytest.Must, proxytest.Works
 // Crossroads are a router, its store, and the results of probes of both backends.
 type crossroads struct {
 	*routing.Router
-	t     testing.TB
-	store *store.Store
-	mu    sync.Mutex
-	now   time.Time
-	says  map[string]routing.ProbeResult
-	asked []string
+	t        testing.TB
+	store    *store.Store
+	registry *prometheus.Registry
+	mu       sync.Mutex
+	now      time.Time
+	says     map[string]routing.ProbeResult
+	asked    []string
 }
 
 func newCrossroads(t testing.TB, stage routing.Stage, more ...string) *crossroads {
 	t.Helper()
 	opened := proxytest.Open(t, "memory:")
-	d := &crossroads{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]routing.ProbeResult{"old": routing.Absent, "new": routing.Absent}}
+	d := &crossroads{t: t, store: opened, registry: prometheus.NewRegistry(), now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]routing.ProbeResult{"old": routing.Absent, "new": routing.Absent}}
 	c := proxytest.Config(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n"+
 		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new"+strings.Join(more, "")+"}\n")
 	earlier := d.now.Add(-time.Hour)
 	err := errors.Join(opened.Seen(t.Context(), someone, earlier), opened.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: earlier}))
 	must(t, err)
-	if d.Router, err = routing.New(t.Context(), c, routing.Options{Store: opened, Now: func() time.Time { return d.now }}); err != nil {
+	if d.Router, err = routing.New(t.Context(), c, routing.Options{Store: opened, Registerer: d.registry, Now: func() time.Time { return d.now }}); err != nil {
 		t.Fatal(err)
 	}
 	d.stage(stage)

@@ -51,6 +51,9 @@ const (
 	billUpdate = `UPDATE billbridge_bills SET version = $3, upstream = $4, state = $5, also_at = $6, ends = $7,
 			estimated = $8, ended = $9, denied = $10, due = $11, data = $12, unknown = $13, resolved = $14, doubled = $15
 		WHERE partner = $1 AND bill = $2 AND version = $16`
+	// Most changes leave all other columns as they are: an index of a column that is set would be written, too.
+	billUpdateState = `UPDATE billbridge_bills SET version = $3, state = $4, due = $5, data = $6
+		WHERE partner = $1 AND bill = $2 AND version = $7`
 )
 
 // bill is the bill of a row.
@@ -64,26 +67,44 @@ func (r billRow) bill() (b ledger.Bill, err error) {
 	return b, nil
 }
 
-// storing is the statement that stores a bill in the place of the one with a version; 0: there is none. Versions are
+// storing is the statement that stores a bill in the place of what it was; of version 0: there is none. Versions are
 // drawn: a store that went back in time never has the same one with another bill.
-func storing(b *ledger.Bill, was int64) (statement, error) {
+func storing(b, was *ledger.Bill) (statement, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
 		return statement{}, err
 	}
 	b.Version = 1 + rand.Int64N(1<<62)
-	ends := b.Ends
-	if ends.IsZero() {
-		ends = time.UnixMilli(0)
+	if was.Version != 0 && restOf(b) == restOf(was) {
+		return statement{billUpdateState, []any{b.Partner, b.ID, b.Version, b.State, b.Due, string(data), was.Version}}, nil
 	}
 	args := []any{
-		b.Partner, b.ID, b.Version, b.Upstream, b.State, b.AlsoAt, ends, b.Estimated, b.Ended, b.Denied, b.Due, string(data),
-		b.UnknownSince(), b.ResolvedAt(), b.DoubledAt(),
+		b.Partner, b.ID, b.Version, b.Upstream, b.State, b.AlsoAt, restOf(b).ends, b.Estimated, b.Ended, b.Denied, b.Due,
+		string(data), b.UnknownSince(), b.ResolvedAt(), b.DoubledAt(),
 	}
-	if was == 0 {
+	if was.Version == 0 {
 		return statement{billInsert, args}, nil
 	}
-	return statement{billUpdate, append(args, was)}, nil
+	return statement{billUpdate, append(args, was.Version)}, nil
+}
+
+// A rest is what billUpdateState leaves as it is, with times as their columns have them.
+type rest struct {
+	upstream, alsoAt string
+	estimated        bool
+	ends             int64
+	others           [5]int64
+}
+
+func restOf(b *ledger.Bill) rest {
+	r := rest{upstream: b.Upstream, alsoAt: b.AlsoAt, estimated: b.Estimated}
+	if !b.Ends.IsZero() {
+		r.ends = b.Ends.UnixMilli()
+	}
+	for i, at := range []time.Time{b.Ended, b.Denied, b.UnknownSince(), b.ResolvedAt(), b.DoubledAt()} {
+		r.others[i] = at.UnixMilli()
+	}
+	return r
 }
 
 // Bill returns what is known of the bills of a partner with an id. Its version is 0 if that is nothing.
@@ -165,7 +186,7 @@ func (s *Store) begin(
 	}
 	if fast.err == nil && (known.Version != 0 && !decides || known.Version == 0 && begins && len(events) == 1) {
 		n := entry{doing: doing, key: []string{"bill", string(known.Partner), known.ID}}
-		if n.statements[1], err = storing(&fast.Bill, known.Version); err != nil {
+		if n.statements[1], err = storing(&fast.Bill, &known); err != nil {
 			return fast, err
 		}
 		n.statements[2] = s.bound(a, &fast)
@@ -224,7 +245,7 @@ func (s *Store) apply(q tx, known ledger.Bill, events []ledger.Event) applicatio
 			after.Bill = was
 			return after
 		}
-		statement, failed := storing(&after.Bill, was.Version)
+		statement, failed := storing(&after.Bill, &was)
 		q.fail(failed)
 		if q.exec(statement.text, statement.args...) == 1 {
 			return after

@@ -133,12 +133,13 @@ func (s *Store) Accept(
 	same := after.Same(known)
 	if !same && known.Version != 0 {
 		var err error
-		if changes, err = storing(&after.Bill, known.Version); err != nil {
+		if changes, err = storing(&after.Bill, &known); err != nil {
 			return Accepted{}, err
 		}
 		// What comes again is no second look.
-		changes.text += ` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $17 AND seq <> 0
-			AND address = $18 AND digest = $19 AND received > $20)`
+		n := len(changes.args)
+		changes.text += fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $%d AND seq <> 0
+			AND address = $%d AND digest = $%d AND received > $%d)`, n+1, n+2, n+3, n+4)
 		changes.args = append(changes.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 	}
 	if c.Next.IsZero() {

@@ -143,7 +143,7 @@ func (s *partners) AddKey(
 			}
 			for _, pair := range sharedBills(q, k) {
 				both, _ := ledger.Merge(pair[0], pair[1])
-				statement, err := storing(&both, pair[0].Version)
+				statement, err := storing(&both, &pair[0])
 				q.fail(err)
 				q.exec(statement.text, statement.args...)
 				q.exec("DELETE FROM billbridge_bills WHERE partner = $1 AND bill = $2", k.Key, both.ID)

@@ -31,6 +31,7 @@ type sqliteEngine struct {
 	writing *stmtCache
 	reading *stmtCache
 	guard   *guard // of one slot: one transaction runs at a time
+	changes int64  // of the writer, as its last guarded transaction has left them; fewer if others ran since
 
 	queue
 }
@@ -81,6 +82,9 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o Options) (err er
 		"synchronous(FULL)",            // a commit is on the disk when it returns
 		"secure_delete(1)",             // what is deleted or encrypted later does not stay in free parts of the file
 		"journal_size_limit(67108864)", // a log that grew larger is truncated
+		"wal_autocheckpoint(4000)",     // pages: most are written again and again, and need to be copied once
+		// What statements need to undo themselves: a group of callbacks would make, write and remove a file each time.
+		"temp_store(MEMORY)",
 	}
 	if o.pages > 0 {
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.pages)+")")
@@ -258,17 +262,17 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool, o Options) erro
 func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
 	err := e.unguarded(ctx, func(q tx) {
-		// A transaction that changes nothing does not wait for the disk, and needs no number.
-		const changes = "SELECT total_changes() + $1"
-		before := value[int64](q, changes, 0)
+		before := e.changes
 		f(q)
 		q.fail(e.inPlace()) // before the commit: what is refused is not in the file, should it come back
-		if after := value[int64](q, changes, 0); after == before || q.err != nil {
+		// A transaction that changes nothing does not wait for the disk, and needs no number.
+		if e.changes = value[int64](q, "SELECT total_changes() + $1", 0); e.changes == before || q.err != nil {
 			return
 		}
 		if raised = q.exec(raisingSQLite, append(e.guard.next(own), time.Now())...); raised == 0 {
 			q.fail(errFailedOver)
 		}
+		e.changes += raised
 	})
 	if errors.Is(err, errFailedOver) { // an older copy was put in the place of the file
 		return errors.Join(err, e.find(ctx))
