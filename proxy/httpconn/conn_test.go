@@ -153,7 +153,7 @@ func TestDeadlineAndContext(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		for _, part := range []string{"", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n0\r\nA: "} {
-			for _, how := range []string{"deadline", "late deadline", "cancel", "late cancel"} {
+			for _, how := range []string{"deadline", "late deadline", "cancel", "late cancel", "deadline after a long call"} {
 				s := newTestServer(t, secure, func(c net.Conn, _ string) bool {
 					_, _ = io.WriteString(c, part)
 					return true
@@ -167,7 +167,12 @@ func TestDeadlineAndContext(t *testing.T) {
 					c := connect(t, s.pool)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					if strings.HasSuffix(how, "deadline") {
+					if strings.HasSuffix(how, "long call") { // it has left its deadline
+						c.Begin(ctx, time.Now(), time.Now().Add(time.Hour))
+						c.watch()
+						c.endWatch()
+					}
+					if strings.Contains(how, "deadline") {
 						c.Begin(ctx, time.Now(), time.Now().Add(after))
 					} else {
 						c.Begin(ctx, time.Now(), time.Now().Add(time.Hour))
