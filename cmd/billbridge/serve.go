@@ -64,10 +64,6 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		// Without a memory limit the heap can be twice as large as the live data, so limits.memory would not bound it.
 		debug.SetMemoryLimit(int64(checked.Limits.Memory) + 128<<20)
 	}
-	if os.Getenv("GOGC") == "" {
-		// Else the garbage of a small heap would take 2 % more of the time. The memory limit bounds a large one.
-		debug.SetGCPercent(400)
-	}
 	server, err := server.Listen(ctx, checked, load, sockets, c.build(), logger)
 	switch {
 	case err != nil && ctx.Err() != nil: // stopped while it waited for the store
