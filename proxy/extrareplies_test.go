@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
-
 )
 
 // extraReplies are the ways in which an upstream sends the refusal of a call a second time on the same connection.
