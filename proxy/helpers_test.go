@@ -362,9 +362,7 @@ func (b *backend) count() int { return len(b.received()) }
 // expectCalls fails unless the backend has got so many calls.
 func (b *backend) expectCalls(t testing.TB, want int) {
 	t.Helper()
-	if n := b.count(); n != want {
-		t.Errorf("%d calls reached the upstream, want %d", n, want)
-	}
+	equal(t, b.count(), want, "calls at the upstream")
 }
 
 // replyWith is an upstream that gives the same reply to every call.

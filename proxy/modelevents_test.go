@@ -438,9 +438,7 @@ func (w *model) swapAddresses(t *rapid.T) {
 
 func must(t rapid.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // event notes what happened, and counts it.

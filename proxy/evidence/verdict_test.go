@@ -173,13 +173,9 @@ func TestCountsMerge(t *testing.T) {
 		[]*evidence.Counts{a, b}[i%2].Add(someone, operation, c)
 	}
 	kept, err := json.Marshal(b.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var read []evidence.Count
-	if err := json.Unmarshal(kept, &read); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(kept, &read))
 	a.Merge(read)
 	want := one.Snapshot()
 	for i := range want {
@@ -197,9 +193,7 @@ func TestSnapshotIsACopy(t *testing.T) {
 	counted(t, counts, strings.Fields("10 apprNum other"))
 	s := counts.Snapshot()
 	before, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	counted(t, counts, strings.Fields("500 apprNum other"))
 	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
 		t.Errorf("%s, then %s, %v", before, after, err)
