@@ -38,6 +38,8 @@ const refusedURL = "http://127.0.0.2:9"
 // fixedTime is 12:34:56 in Seoul.
 var fixedTime = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
+var must = proxytest.Must
+
 // forms are the two forms of the interface. Most tests run for each pair of them.
 var forms = []string{"v2", "legacy"}
 
