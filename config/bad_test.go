@@ -42,9 +42,7 @@ func TestBadConfigs(t *testing.T) {
 			if len(want) == 0 {
 				t.Fatalf("%s has no expected messages", file)
 			}
-			if diff := cmp.Diff(want, mistakes(t, file, data)); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			equal(t, cmp.Diff(want, mistakes(t, file, data)), "")
 		})
 	}
 }
@@ -83,9 +81,7 @@ func mistakes(t *testing.T, file string, data []byte) []string {
 		t.Fatalf("not refused with problems: %v, %v", c, err)
 	}
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != len(problems) {
-		t.Errorf("%d problems on %d lines, want one per line", len(problems), len(lines))
-	}
+	equal(t, len(lines), len(problems))
 	if !slices.IsSortedFunc(problems, func(a, b translate.Problem) int {
 		if a.File != b.File {
 			return strings.Compare(a.File, b.File)

@@ -30,9 +30,7 @@ func TestStoreKeysAreReadInEitherForm(t *testing.T) {
 	proxytest.WriteFile(t, file, inHex+"\n")
 	for _, text := range []string{"'${file:" + file + "}'", inHex, in64} {
 		c := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+text+"}\n")
-		if diff := cmp.Diff(want, c.Store.KeyBytes()); diff != "" {
-			t.Errorf("-want +got\n%s", diff)
-		}
+		equal(t, cmp.Diff(want, c.Store.KeyBytes()), "")
 		equal(t, parse(t, oneUpstream+"store: {url: sqlite:store.db, key: "+strings.Repeat("11", 32)+"}\n").NeedsRestart(c), "store.key")
 	}
 	if key := parse(t, oneUpstream).Store.KeyBytes(); key != nil {
@@ -54,9 +52,7 @@ func TestCallbackKeys(t *testing.T) {
 	}
 	same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	sameIP := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL"), same, sameIP); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL"), same, sameIP), "")
 }
 
 // The path of an SQLite file is relative to the folder of the config, and the URL of the store may be a secret.

@@ -64,9 +64,7 @@ func wantUpstreams(t *testing.T, upstreams config.Upstreams, want ...string) {
 	for _, u := range upstreams {
 		got = append(got, strings.Join([]string{u.Name, string(u.Form), u.Address.String(), u.Timeout.String(), strconv.Itoa(u.Connections)}, " "))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("upstreams: -want +got\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, got), "")
 }
 
 // A section with one key keeps the defaults of its other keys.
@@ -118,12 +116,8 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]config.Size{"1": 1, "4096": 4096, "512KiB": 512 << 10, "2MiB": 2 << 20, "1GiB": 1 << 30, "1 MiB": 1 << 20} {
 		got := parse(t, oneUpstream+"limits: {body: "+text+"}\n").Limits.Body
-		if got != want {
-			t.Errorf("%s: got %d, want %d", text, got, want)
-		}
-		if again := parse(t, oneUpstream+"limits: {body: "+got.String()+"}\n").Limits.Body; again != want {
-			t.Errorf("%s is printed as %s, which is %d", text, got, again)
-		}
+		equal(t, got, want, text)
+		equal(t, parse(t, oneUpstream+"limits: {body: "+got.String()+"}\n").Limits.Body, want, text, got)
 	}
 }
 
@@ -147,9 +141,7 @@ func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 	}
 	equal(t, got, want)
 	absolute := parse(t, oneUpstream+"table: {file: "+want[0]+"}\n")
-	if absolute.TableFiles.File != want[0] {
-		t.Errorf("an absolute path became %s", absolute.TableFiles.File)
-	}
+	equal(t, absolute.TableFiles.File, want[0], "an absolute path")
 }
 
 // A token can be a value or a reference. On loopback it can be missing.

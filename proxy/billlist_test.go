@@ -166,3 +166,7 @@ success v2 destroy
 `)
 	equal(t, m.old.Bills()[0].State+m.fresh.Bills()[0].State, "DW")
 }
+
+// A create without an answer may still be in the queue of its backend. Two minutes later the reply "no such bill"
+// counts again, and resolves it.
+func TestLateReadResolvesAnUnknownCreate(t *testing.T) { playFile(t) }

@@ -297,9 +297,11 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 	var all []situation
 	must(t, yaml.Unmarshal(situations, &all))
 	for _, form := range []string{"legacy", "v2"} {
-		c := proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {language: both}\n",
-			inForm(form, "legacy", "v2"))+overlayFile(t, "forms: {legacy: {codes: {\"9800\": BILL_001, \"9980\": BILL_003}}}\n"+
-			"operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}\n"))
+		c := proxytest.Config(t, "upstreams: {up: {form: "+inForm(form, "legacy", "v2")+", url: http://billing.example.com}}\n"+
+			"failures: {language: both}\n"+overlayFile(t, `
+forms: {legacy: {codes: {"9800": BILL_001, "9980": BILL_003}}}
+operations: {bill.read: {reply: {apprPayType: {values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}}}}
+`))
 		fmt.Fprintf(&page, "\n## Programs in %s\n\n| situation | directly | through the gateway |\n|---|---|---|\n", form)
 		for _, s := range all {
 			directly, bridged, differ := map[string]string{}, map[string]string{}, map[string]string{}

@@ -15,6 +15,7 @@ import (
 
 	"billbridge/proxy/proxytest"
 
+	"github.com/tidwall/gjson"
 )
 
 // extraReplies are the ways in which an upstream sends the refusal of a call a second time on the same connection.
@@ -154,4 +155,57 @@ unknown v2 destroy billId=LOST`)
 		}
 	}
 	equal(t, again > 0, true, "reads of a bill whose owner is known that used a connection again")
+}
+
+// newReadBackend returns the URL of a v2 backend that shows each bill that it is asked for. after is called when it has
+// replied: what it writes to c leaves together with the next reply, and the connection is closed if it returns false.
+func newReadBackend(t *testing.T, after func(c *bufio.Writer, in *bufio.Reader) bool) string {
+	return "http://" + proxytest.Listen(t, func(conn net.Conn) {
+		defer conn.Close()
+		in, out := bufio.NewReader(conn), bufio.NewWriter(conn)
+		for {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			body, _ := io.ReadAll(r.Body)
+			of := gjson.GetManyBytes(body, "apiKey", "bill.billId")
+			text := fmt.Sprintf(`{"code":"0000","message":"ok","data":{"apiKey":%s,"billId":%s,"apprState":"W"}}`, of[0].Raw, of[1].Raw)
+			_, _ = fmt.Fprintf(out, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			if out.Flush() != nil || !after(out, in) {
+				return
+			}
+		}
+	})
+}
+
+// After a read a backend sends one refusal too many, so that all replies on the connection are late by one call. Each
+// read gets its own answer, also if partners take turns, and from then on no connection is used twice.
+func TestR45_OneExtraReplyDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"key-a"}, {"key-a", "key-b"}} {
+		for _, form := range forms {
+			parallel(t, fmt.Sprint(form, " ", len(keys)), func(t *testing.T) {
+				var once sync.Once
+				b := newGateway(t, oneUpstream("v2", newReadBackend(t, func(c *bufio.Writer, in *bufio.Reader) bool {
+					if _, err := in.Peek(1); err == nil {
+						once.Do(func() {
+							const refusal = `{"code":"BILL_003","message":"none","data":null}`
+							_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
+						})
+					}
+					return true
+				})))
+				for i := range 200 {
+					key, id := keys[i%len(keys)], fmt.Sprint("BILL-", i)
+					got := b.expect(newCall(form, "read").with("apiKey", key).with("billId", id), success)
+					checkText(t, got.body, key, id)
+				}
+				checkText(t, b.scrape(), `!billbridge_upstream_extra_replies_total{upstream="up"} 0`)
+				proxytest.Eventually(t, func() bool {
+					return strings.Contains(b.logs.String(), `"level":"WARN","msg":"the upstream has sent something that belongs to no call`)
+				}, b.logs.String)
+			})
+		}
+	}
 }

@@ -38,6 +38,8 @@ const refusedURL = "http://127.0.0.2:9"
 // fixedTime is 12:34:56 in Seoul.
 var fixedTime = time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 
+var must = proxytest.Must
+
 // forms are the two forms of the interface. Most tests run for each pair of them.
 var forms = []string{"v2", "legacy"}
 
@@ -362,9 +364,7 @@ func (b *backend) count() int { return len(b.received()) }
 // expectCalls fails unless the backend has got so many calls.
 func (b *backend) expectCalls(t testing.TB, want int) {
 	t.Helper()
-	if n := b.count(); n != want {
-		t.Errorf("%d calls reached the upstream, want %d", n, want)
-	}
+	equal(t, b.count(), want, "calls at the upstream")
 }
 
 // replyWith is an upstream that gives the same reply to every call.

@@ -252,7 +252,8 @@ func wash(t *testing.T, name string, seed uint64, pair [2]string, also bool, of,
 // A partner whose new backend lies in every reply stops before drained.
 func TestLies(t *testing.T) {
 	t.Parallel()
-	few := ", verdict: {comparisons: 6, mismatch: 0.3}" + proxytest.Tuned(func(c *config.Config) { c.Rollout.Verdict.Bills = 4 })
+	few := ", verdict: {comparisons: 6, mismatch: 0.3}" +
+		proxytest.Tuned(func(c *config.Config) { c.Rollout.Verdict.Bills = 4 })
 	for _, row := range append([][]string{{"honest", "drained"}}, proxytest.Rows(t, "testdata/lies.txt")...) {
 		parallel(t, row[0], func(t *testing.T) {
 			w, drained := wash(t, row[0], 1, [2]string{"legacy", "v2"}, false, 0, 8, few)

@@ -436,13 +436,6 @@ func (w *model) swapAddresses(t *rapid.T) {
 	w.event("swapped addresses", "swapped addresses were refused")
 }
 
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // event notes what happened, and counts it.
 func (w *model) event(what, format string, args ...any) {
 	w.run.add(what)

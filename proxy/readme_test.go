@@ -19,9 +19,7 @@ func TestReadmeListsTheFailures(t *testing.T) {
 		t.Fatalf("%d failures were found in answer.go", len(failures))
 	}
 	table, err := translate.Compile(32, billing.Table())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := map[string]translate.OwnFailure{"Failed": translate.OwnFailed, "Unavailable": translate.OwnUnavailable, "NoUpstream": translate.OwnNoUpstream, "Invalid": translate.OwnInvalid}
 	for _, f := range failures {
 		name, status, code := string(f[1]), string(f[2]), table.Own[kinds[string(f[3])]]

@@ -133,19 +133,6 @@ calls SECOND
 // bill with the same id is created at the new backend. The calls of either merchant reach its own bill.
 func TestCancelReachesTheBillOfItsMerchant(t *testing.T) { playFile(t) }
 
-// The answer to a write without a reply has the same text for every operation, and comes without a read of the bill.
-func TestUnknownOutcomeIsAnsweredWithoutARead(t *testing.T) {
-	t.Parallel()
-	eachPair(t, func(t *testing.T, client, upstream string) {
-		b := newBridge(t, upstream, "")
-		play(b, `fault {"count":4,"drop":true}`)
-		for _, op := range []string{"create", "resend", "destroy", "cancel"} {
-			equal(t, b.expect(newCall(client, op), unknown).body, "Outcome unknown: read before sending again.", op)
-		}
-		play(b, "calls 4")
-	})
-}
-
 // owner returns the row of the demo bill in the ledger.
 func (m *rolloutGateway) owner() (proxytest.Owner, error) {
 	return proxytest.On(m.store).Owner(m.t.Context(), partner.Of(demoKey), demoBill)

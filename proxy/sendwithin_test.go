@@ -150,6 +150,62 @@ func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 	}
 }
 
+// R44: while a create is in progress, through this gateway or another one, no call of the same bill is answered with
+// the "no such bill" of its backend.
+func TestR44_NoSuchBillDoesNotCountDuringACreate(t *testing.T) {
+	t.Parallel()
+	for stage, path := range map[string]string{"old": "/send", "new": "/bill", "drained": "/bill"} {
+		for _, client := range forms {
+			parallel(t, stage+"/"+client, func(t *testing.T) {
+				g := newGate(t, path, 1)
+				m := newRolloutWith(t, stage, func(backendName string, service http.Handler) http.Handler {
+					if (backendName == "old") == (stage == "old") {
+						return g.holdCalls(service)
+					}
+					return service
+				}, "")
+				created := g.held(&m.caller, newCall(client, "create"))
+				for _, through := range []*process{m.process, newProcess(t, *m.text.Load())} {
+					play(through, `
+# the backend got it
+502:MAINTAINED_METHOD CLIENT destroy,cancel,resend | the outcome of its create is unknown
+refused CLIENT read | the outcome of its create is unknown`, "CLIENT", client)
+				}
+				g.open()
+				receive(t, created, "the bill").check(t, client, success)
+				m.expect(newCall(client, "destroy"), success)
+			})
+		}
+	}
+}
+
+// R44: during a create the gateway probes the slow old backend. The caller, whose disconnect a load balancer hides,
+// destroys or reads the bill through this gateway or another one, and gets the answer that it does not exist. Then
+// the create is not sent.
+func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
+	t.Parallel()
+	for _, through := range []string{"this gateway", "another"} {
+		for _, op := range []string{"destroy", "read"} {
+			for _, client := range forms {
+				parallel(t, through+"/"+op+"/"+client, func(t *testing.T) {
+					g := newGate(t, "/read", 1)
+					m := newRolloutWith(t, "new", g.holdOld, "")
+					other := m.process
+					if through == "another" {
+						other = newProcess(t, *m.text.Load())
+					}
+					created := g.held(&m.caller, newCall(client, "create"))
+					other.expect(newCall(client, op), noSuchBill)
+					g.open()
+					receive(t, created, "the end of the create").check(t, client, refused, "Nothing was sent")
+					m.expect(newCall(client, "create"), success) // a new create is sent
+					equal(t, m.newCalls.writes(), 1)
+				})
+			}
+		}
+	}
+}
+
 // newHeldBackend returns a sandbox behind a gate.
 func newHeldBackend(t testing.TB, end string, hold int32) (*gate, *backend) {
 	t.Helper()

@@ -21,7 +21,7 @@ type demoProcess struct {
 
 func startDemoProcess(t *testing.T) *demoProcess {
 	t.Helper()
-	p := launchInTempDir(t, "serve", "--demo", "--rate", "400", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	p := launchInTempDir(t, "serve", "--demo", "--rate", "100", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := p.await("stdout", `^  console +(?P<admin>http://\S+)/$`)
 	must(t, err)
 	works(t)(p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`))

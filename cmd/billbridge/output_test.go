@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -174,7 +173,5 @@ func TestCommandsPrintWithPrintf(t *testing.T) {
 			found[file] = len(calls)
 		}
 	}
-	if !maps.Equal(found, allowed) {
-		t.Errorf("calls of fmt.Print… and fmt.Fprint…: %v, want %v", found, allowed)
-	}
+	equal(t, found, allowed, "calls of fmt.Print… and fmt.Fprint…")
 }

@@ -41,7 +41,10 @@ func launch(dir, program string, args ...string) (*process, error) {
 }
 
 func launchCommand(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: proxytest.Tie(cmd), lines: map[string]chan string{}, output: map[string]*strings.Builder{"stdout": {}, "stderr": {}}}
+	p := &process{
+		cmd: proxytest.Tie(cmd), lines: map[string]chan string{},
+		output: map[string]*strings.Builder{"stdout": {}, "stderr": {}},
+	}
 	p.cmd.Env = append(append(os.Environ(), noRaceSleep), cmd.Env...)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

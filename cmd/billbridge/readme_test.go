@@ -330,7 +330,5 @@ func TestSecurityListsEveryPromise(t *testing.T) {
 			t.Errorf("%s has no test", number)
 		}
 	}
-	if len(rows) != len(tested) {
-		t.Errorf("there are %d rows, and tests of %d promises", len(rows), len(tested))
-	}
+	equal(t, len(rows), len(tested), "rows, and promises with tests")
 }

@@ -140,9 +140,7 @@ func TestListsInABrowser(t *testing.T) {
 		if status := s.send("legacy", "create", key, bill); status != http.StatusOK {
 			t.Fatalf("the create of %s: %d", bill, status)
 		}
-		if err := s.service.Pay(key, bill); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.service.Pay(key, bill))
 	}
 	p.Use(browser.Looks[0])
 	hurry(p)

@@ -23,9 +23,7 @@ func compileTable(t testing.TB, overlays ...string) *translate.Table {
 		files = append(files, translate.File{Name: fmt.Sprint("overlay-", i), Data: []byte(text)})
 	}
 	table, err := translate.Compile(32, billing.Table(), files...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return table
 }
 

@@ -75,9 +75,7 @@ func (s *stage) offer(first evidence.Answer, other, again asking) bool {
 func (s *stage) metrics() string {
 	s.t.Helper()
 	families, err := s.registry.Gather()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	var all []string
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -246,9 +244,7 @@ func TestExamplesNameBackendBillAndCall(t *testing.T) {
 	if !s.Offer(c) {
 		t.Fatal("not taken")
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close(t.Context()))
 	want := map[string]evidence.Field{
 		"apprPrice":  {Difference: evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, Old: "20000", New: "30000"}, Count: 1, Bill: "1", Request: "call-1", At: at},
 		"apprIssuer": {Difference: evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, Old: "•••", New: "•••"}, Count: 1, Bill: "1", Request: "call-1", At: at},

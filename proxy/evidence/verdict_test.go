@@ -17,39 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The exact bounds of k in n, from the binomial distribution.
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		k, n         int
-		lower, upper float64
-	}{
-		{0, 0, 0, 1},
-		{0, 1, 0, 0.95},
-		{1, 1, 0.05, 1},
-		{1, 100, 0.000513, 0.046560},
-		{5, 100, 0.019906, 0.102253}, // the ends of the two-sided interval at 90 %
-		{10, 10, 0.741134, 1},
-	} {
-		lower, upper := evidence.LowerBound(test.k, test.n), evidence.UpperBound(test.k, test.n)
-		if math.Abs(lower-test.lower) > 1e-6 || math.Abs(upper-test.upper) > 1e-6 {
-			t.Errorf("%d of %d: %f to %f, want %f to %f", test.k, test.n, lower, upper, test.lower, test.upper)
-		}
-	}
-	// By definition, at a rate equal to the bound so few mismatches have a probability of 0.05.
-	for _, test := range [][2]int{{0, 30}, {1, 30}, {7, 50}, {29, 30}} {
-		k, n := test[0], test[1]
-		p, sum, logChoose := evidence.UpperBound(k, n), 0.0, 1.0
-		for i := range k + 1 {
-			sum += logChoose * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
-			logChoose *= float64(n-i) / float64(i+1)
-		}
-		if math.Abs(sum-0.05) > 1e-9 {
-			t.Errorf("%d of %d: %f", k, n, sum)
-		}
-	}
-}
-
 // If none or all but one differ, the probability is a power, so that the bound is known: also for more comparisons than a rollout has.
 func TestBoundsOfRareDifferences(t *testing.T) {
 	t.Parallel()
@@ -206,13 +173,9 @@ func TestCountsMerge(t *testing.T) {
 		[]*evidence.Counts{a, b}[i%2].Add(someone, operation, c)
 	}
 	kept, err := json.Marshal(b.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var read []evidence.Count
-	if err := json.Unmarshal(kept, &read); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(kept, &read))
 	a.Merge(read)
 	want := one.Snapshot()
 	for i := range want {
@@ -230,9 +193,7 @@ func TestSnapshotIsACopy(t *testing.T) {
 	counted(t, counts, strings.Fields("10 apprNum other"))
 	s := counts.Snapshot()
 	before, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	counted(t, counts, strings.Fields("500 apprNum other"))
 	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
 		t.Errorf("%s, then %s, %v", before, after, err)

@@ -127,9 +127,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	}
 	ref := operate.PartnerRef{Partner: string(partner.Of("one"))}
 	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B3", Merchant: "shop"}))
-	if unknown := left("unknown"); unknown != "B3 no such bill by operator; " {
-		t.Errorf("an operator has read the bill, and unknown are: %s", unknown)
-	}
+	equal(t, left("unknown"), "B3 no such bill by operator; ", "an operator has read the bill, and unknown are")
 	*reads = nil
 	works(t)(proxytest.On(d.store).Own(ctx, partner.Of("one"), "B4", "legacy", noon, time.Time{}, "owning shop"))
 	works(t)(d.Read(ctx, operate.BillRef{PartnerRef: ref, Bill: "B4"}))
@@ -283,9 +281,7 @@ func TestReadBackIsAnEntryOfTheQueue(t *testing.T) {
 	t.Parallel()
 	compared := func(class evidence.Class, amount string) func(string) evidence.Comparison {
 		return func(asked string) evidence.Comparison {
-			if asked != amount {
-				t.Errorf("compared with a create of %q, want %q", asked, amount)
-			}
+			equal(t, asked, amount, "the create")
 			return evidence.Comparison{Class: class, Bill: "B1", Succeeded: [2]bool{true, true}, ReadBack: true, States: true}
 		}
 	}

@@ -136,11 +136,14 @@ func TestReasonsOfAnswers(t *testing.T) {
 		must(t, err)
 		for _, form := range forms {
 			for _, success := range []string{"documented", "any-2xx"} {
+				if success == "any-2xx" && status/100 != 2 { // it makes no difference
+					continue
+				}
 				outcome, reason := row[2], row[4]
 				if outcome == "answer" {
 					reason += " (a success with callbacks.success: any-2xx)"
 				}
-				if success == "any-2xx" && status/100 == 2 {
+				if success == "any-2xx" {
 					outcome, reason = "delivered", ""
 				}
 				s, clock := waiting(t, form, ", success: "+success)

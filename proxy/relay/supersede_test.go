@@ -136,9 +136,7 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 		has(t, s.ask("POST", "/callbacks/replay"+query).Body.String(), `"of":1,"left_out":1`, query)
 	}
 	s.round()
-	if want := []string{bill + "C", "OTHERF"}; !slices.Equal(got, want) {
-		t.Errorf("the partner has %v, want %v", got, want)
-	}
+	equal(t, got, []string{bill + "C", "OTHERF"}, "the partner has")
 }
 
 // supersedes accepts two states of a bill, and makes three attempts.

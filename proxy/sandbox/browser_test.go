@@ -125,20 +125,3 @@ func TestBrowserPays(t *testing.T) {
 		t.Errorf("the receipt shows %q", text)
 	}
 }
-
-func TestBrowserSignsUp(t *testing.T) {
-	t.Parallel()
-	p := newPhone(t)
-	r := start(t)
-	page := r.signUp(partnerSite(t))
-	p.open(page)
-	p.Picture("signup")
-	p.tap("button")
-	p.wait("#back")
-	equal(t, r.mapping()["mappingStatus"], "COMPLETED")
-	p.open(page)
-	p.Picture("signup-completed")
-	if p.shows("form") {
-		t.Error("there is a form to what is completed")
-	}
-}

@@ -149,9 +149,7 @@ func TestPayPageLanguage(t *testing.T) {
 		must(t, err)
 		body, err := io.ReadAll(res.Body)
 		must(t, errors.Join(err, res.Body.Close()))
-		if want := `<html lang="` + row[2] + `">`; !strings.Contains(string(body), want) {
-			t.Errorf("%q: no %s", row, want)
-		}
+		has(t, string(body), `<html lang="`+row[2]+`">`, row)
 	}
 	visit(t, http.MethodPost, page+"?lang=en", card).goes(t, last(page)+"?lang=en")
 }

@@ -85,9 +85,7 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 						if underWay[c.Order] {
 							t.Errorf("%s: two of its order are under way", c.ID)
 						}
-						if want := fmt.Sprintf("%s-%d", c.Bill, delivered[c.Order]); c.ID != want {
-							t.Errorf("%s came in the place of %s", c.ID, want)
-						}
+						equal(t, c.ID, fmt.Sprintf("%s-%d", c.Bill, delivered[c.Order]))
 						underWay[c.Order] = true
 						mutex.Unlock()
 					}

@@ -122,9 +122,7 @@ func TestBusyPoolerIsRecognisedEachTime(t *testing.T) {
 					refused++
 				}
 			}
-			if want := map[string]int{"transaction": times, "session": 0}[mode]; refused != want {
-				t.Errorf("%d of %d were refused", refused, times)
-			}
+			equal(t, refused, map[string]int{"transaction": times, "session": 0}[mode], times)
 		})
 	}
 }
