@@ -185,7 +185,7 @@ func (s *Server) newGateway(ctx context.Context, c *config.Config) (err error) {
 		Registerer:  s.registry,
 		Logger:      s.log,
 		Version:     s.build.String(),
-		Gateway:     operate.Gateway{Name: s.name(), Version: s.build.short()},
+		Gateway:     operate.Gateway{Name: nameAt(s.AdminAddress()), Version: s.build.short()},
 		Tick:        func(ctx context.Context) { _ = s.clock.tick(ctx) }, // a failure is logged by the next tick
 	})
 	s.startKeys(ctx, c)
@@ -328,14 +328,14 @@ func (s *Server) closeAll() {
 	}
 }
 
-// name is that of this gateway among those of its store: its machine, and the port of the admin listener, as
+// nameAt is the name of this gateway among those of its store: its machine, and the port of the admin listener, as
 // Prometheus may call it, too.
-func (s *Server) name() string {
+func nameAt(admin string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	_, port, _ := net.SplitHostPort(s.AdminAddress())
+	_, port, _ := net.SplitHostPort(admin)
 	return host + ":" + port
 }
 
