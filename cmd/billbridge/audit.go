@@ -11,10 +11,11 @@ import (
 type auditCommand struct {
 	adminFlags
 	partnerFlags
-	Since moment `placeholder:"TIME"`
-	After int64  `placeholder:"REVISION"`
-	Limit *int   `placeholder:"N"`
-	JSON  bool   `name:"json"`
+	Author given  `placeholder:"NAME"`
+	Since  moment `placeholder:"TIME"`
+	After  int64  `placeholder:"REVISION"`
+	Limit  *int   `placeholder:"N"`
+	JSON   bool   `name:"json"`
 }
 
 // Run lists what operators and the gateway did.
@@ -32,7 +33,7 @@ func (c *auditCommand) Run(ctx context.Context, partner operate.PartnerRef) erro
 		return err
 	}
 	page := operate.AuditPage{
-		PartnerRef: partner, Since: c.Since.Time, OldestFirst: !last, After: c.After, Limit: operate.AtMost(limit),
+		PartnerRef: partner, By: string(c.Author), Since: c.Since.Time, OldestFirst: !last, After: c.After, Limit: operate.AtMost(limit),
 	}
 	for n := 0; ; {
 		var log []operate.Change

@@ -65,10 +65,10 @@ func TestAuditExportHasAllPages(t *testing.T) {
 		}
 	}
 	url, queries := auditAdmin(t, n, 0)
-	_, _, errs := runCommand(t, false, "audit", "--json", "--partner", "6e2b0f4cd1aa", "--since", "2026-11-21T09:00:00+09:00", "--admin", url)
+	_, _, errs := runCommand(t, false, "audit", "--json", "--partner", "6e2b0f4cd1aa", "--author", "anna", "--since", "2026-11-21T09:00:00+09:00", "--admin", url)
 	equal(t, errs, "", "progress without a terminal")
-	equal(t, strings.Join(*queries, "\n"), strings.ReplaceAll("limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\n"+
-		"after=10000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\nafter=20000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S",
+	equal(t, strings.Join(*queries, "\n"), strings.ReplaceAll("author=anna&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\n"+
+		"after=10000&author=anna&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\nafter=20000&author=anna&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S",
 		"S", "2026-11-21T09%3A00%3A00%2B09%3A00"))
 	url, queries = auditAdmin(t, n, 0)
 	_, out, _ := runCommand(t, false, "audit", "--admin", url)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -24,5 +25,6 @@ func build() server.Build {
 		}
 	}
 	b.Revision = cmp.Or(b.Revision, "unknown")
+	b.Host, _ = os.Hostname()
 	return b
 }

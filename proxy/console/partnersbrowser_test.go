@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/routing"
 
 	"github.com/chromedp/chromedp"
@@ -28,6 +29,15 @@ func (noUpstreams) Upstreams() []proxy.UpstreamStatus { return nil }
 // exact field of some of them differs.
 func manyPartners(t *testing.T, bills config.Bills, exact bool) (address string, o *operate.Operator) {
 	t.Helper()
+	pages, o := consoleOf(t, "memory:", 120, bills, exact)
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	return server.URL, o
+}
+
+// consoleOf returns a console with n invented partners in a store, as manyPartners, and its operator.
+func consoleOf(t testing.TB, url string, n int, bills config.Bills, exact bool) (*console.Console, *operate.Operator) {
+	t.Helper()
 	key := func(i int) string { return fmt.Sprint("invented-", i) }
 	names := []string{"Hana Clinic", "한빛학원", "Paper Lantern Piano School", "서울 바른 치과의원", "Kim & Sons Heating", "달빛서점", "North Gate Physiotherapy Centre", "푸른들 유치원"}
 	text := `
@@ -38,19 +48,19 @@ rollout: {old: old, new: new, bills: ` + string(bills) + `, settle: 1h}
 partners:
 `
 	stages := routing.StagesWith(bills)
-	for i := range 110 { // the others have no name
+	for i := range n - 10 { // the others have no name
 		text += fmt.Sprintf("  %s: {name: %q}\n", partner.ShortOf(key(i)), fmt.Sprint(names[i%len(names)], " ", 1+i/len(names)))
 	}
 	c := proxytest.Config(t, text)
-	s := proxytest.Open(t, "memory:")
+	s := proxytest.Open(t, url)
 	router, err := routing.New(t.Context(), c, routing.Options{Store: s})
 	must(t, err)
 	inForce := func() *config.Config { return c }
-	o = operate.New(operate.Options{Config: inForce, Store: s, Rollout: router})
-	for i := range 120 {
+	o := operate.New(operate.Options{Config: inForce, Store: s, Rollout: router, Relay: relay.New(c, relay.Options{Store: s})})
+	for i := range n {
 		id := partner.Of(key(i))
-		must(t, s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i)*20*time.Minute)))
-		for range i * i % 131 {
+		must(t, s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i%120)*20*time.Minute)))
+		for range i % 120 * (i % 120) % 131 {
 			for backend := range evidence.Backend(1 + min(i%5/2, 1)) {
 				router.Counts().Ended(id, "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true})
 			}
@@ -75,9 +85,7 @@ partners:
 	}
 	pages, err := console.New(console.Options{Config: inForce, Operator: o, Gateway: noUpstreams{}})
 	must(t, err)
-	server := httptest.NewServer(pages)
-	t.Cleanup(server.Close)
-	return server.URL, o
+	return pages, o
 }
 
 // The table of many partners fits every screen, and several partners are chosen with the keyboard

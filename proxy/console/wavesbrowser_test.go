@@ -7,8 +7,11 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/evidence"
 	"billbridge/proxy/moves"
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 
 	"github.com/chromedp/chromedp"
@@ -57,8 +60,12 @@ func TestWavesInABrowser(t *testing.T) {
 	look("wave-paused", "/waves/autumn")
 	look("waves", "/waves")
 	look("wave-resume", "/waves/autumn/resume")
+	moved := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of("invented-1"))}, Stage: routing.StageOld}
+	moved.By = "kim" // so that it waits for a person
+	works(t)(o.Move(t.Context(), moved))
+	look("overview-wave", "/")
 	p.Open(admin + "/?lang=en")
 	sees(p, "The wave autumn has paused")
-	p.Picture("overview-wave")
+	sees(p, "1 waits for a person")
 	p.Quiet("waves")
 }

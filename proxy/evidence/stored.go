@@ -2,9 +2,11 @@ package evidence
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"billbridge/config"
@@ -22,6 +24,16 @@ type Stored struct {
 	keeping  context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
 	flushing chan struct{} // holds one: a flush begins after the one before has put back what it could not add
+
+	decoding sync.Mutex        // of decoded
+	decoded  map[place]decoded // what was read last; nothing changes a count in it
+}
+
+// A decoded count has the digest of the data that it was decoded from: to decode the counts of hundreds of partners
+// takes longer than all else for a page.
+type decoded struct {
+	from [sha256.Size]byte
+	Count
 }
 
 // NewStored returns the counts in a store. If it is nil, only those of this replica are counted, and are lost at exit.
@@ -148,7 +160,7 @@ func (t *Stored) Of(ctx context.Context, ids ...partner.ID) ([]Count, error) {
 		ids = nil
 	}
 	rows, err := t.store.Counts(ctx, store.CountsFilter{Version: t.Table(), Of: ids})
-	return readCounts(rows), err
+	return t.readCounts(rows), err
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does
@@ -159,15 +171,33 @@ func (t *Stored) Marked(ctx context.Context) (all []Count, err error) {
 	if t.store != nil {
 		rows, err = t.store.Counts(ctx, store.CountsFilter{Marked: true})
 	}
-	return readCounts(rows, unstored...), err
+	return t.readCounts(rows, unstored...), err
+}
+
+// decode returns the count in a row.
+func (t *Stored) decode(row store.Counts) (n Count, err error) {
+	at, from := place{row.Partner, row.Operation, ""}, sha256.Sum256(row.Data)
+	t.decoding.Lock()
+	defer t.decoding.Unlock()
+	if was, ok := t.decoded[at]; ok && was.from == from {
+		return was.Count, nil
+	}
+	if err = json.Unmarshal(row.Data, &n); err != nil {
+		return n, err
+	}
+	if t.decoded == nil || len(t.decoded) >= maxCounts {
+		t.decoded = map[place]decoded{}
+	}
+	t.decoded[at] = decoded{from, n}
+	return n, nil
 }
 
 // readCounts returns rows of the store, merged with more, whatever the version of the table.
-func readCounts(rows []store.Counts, more ...Count) []Count {
+func (t *Stored) readCounts(rows []store.Counts, more ...Count) []Count {
 	all := countSet{}
 	for _, row := range rows {
-		var n Count
-		if err := json.Unmarshal(row.Data, &n); err != nil {
+		n, err := t.decode(row)
+		if err != nil {
 			n = Count{Operation: row.Operation, Since: row.Added, Unread: fmt.Errorf(
 				"the counts of %s of %s cannot be read: %w", row.Operation, row.Partner.Short(), err)}
 		}

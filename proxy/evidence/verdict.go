@@ -284,8 +284,11 @@ func upperBound(k, n int) float64 {
 		return 1 // also if nothing was compared
 	}
 	low, high := float64(k)/float64(n), 1.0
-	for range 100 {
+	for {
 		rate, sum, term := (low+high)/2, 0.0, 1.0
+		if rate == low || rate == high { // there is no number between them
+			return high
+		}
 		for i := k; i >= 0 && term > sum*1e-17; i-- { // each is smaller than the one before
 			term = math.Exp(logChoose(n, i) + float64(i)*math.Log(rate) + float64(n-i)*math.Log1p(-rate))
 			sum += term
@@ -296,7 +299,6 @@ func upperBound(k, n int) float64 {
 			low = rate
 		}
 	}
-	return high
 }
 
 // lowerBound is the lower bound, by the upper bound for the equal calls.

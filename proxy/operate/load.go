@@ -69,15 +69,25 @@ func (o *core) facts(
 const preconditionsWithin = 3 * time.Second
 
 // undrained reads the bills for the moves to drained: for all of them together as long as for one, as there can be
-// millions.
+// millions. If these are many of the partners, it reads the bills of all at once: a query for each would take longer.
 func (o *core) undrained(ctx context.Context, f *moves.Facts, of ...moves.Move) {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsWithin/2)
 	defer cancel()
 	f.Bills = map[partner.ID]moves.Known[[]store.Bills]{}
-	for _, m := range of {
-		if m.To.Stage == routing.StageDrained {
-			f.Bills[m.Partner] = moves.As(o.openBills(ctx, store.AllPartners.Of(m.Partner)))
+	of = slices.DeleteFunc(of, func(m moves.Move) bool { return m.To.Stage != routing.StageDrained })
+	if len(of) > 10 && len(of) > len(f.Seen.Is)/5 {
+		bills, err := o.openBills(ctx, store.AllPartners)
+		by := map[partner.ID][]store.Bills{}
+		for _, b := range bills {
+			by[b.Partner] = append(by[b.Partner], b)
 		}
+		for _, m := range of {
+			f.Bills[m.Partner] = moves.As(by[m.Partner], err)
+		}
+		return
+	}
+	for _, m := range of {
+		f.Bills[m.Partner] = moves.As(o.openBills(ctx, store.AllPartners.Of(m.Partner)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,20 @@ func TestStatesOfAPartner(t *testing.T) {
 	state(operate.Wrong) // also in the last stage
 	d.change("/rollout/reset?by=a&force=<all>&partner=<k>")
 	state(operate.Last)
+}
+
+// Of many partners the bills are read at once, and each has its own reasons.
+func TestManyPartnersHaveTheirOwnBills(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate)
+	for i := range 12 {
+		key := fmt.Sprint("k", i)
+		d.seen(key, time.Hour)
+		d.change("/rollout/stage?by=a&force=<all>&partner=" + hash(key) + "&stage=new")
+		d.owns(key, "legacy", 0, i, 0)
+	}
+	for _, row := range answers[operate.PartnerList](d, "GET", "/rollout/partners").Partners {
+		change := answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner="+row.Partner)
+		equal(t, row.Step.Reasons, change.Reasons, "reasons of the row and of the change", row.Partner)
+	}
 }

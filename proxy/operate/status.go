@@ -37,6 +37,8 @@ type Status struct {
 	Store    string    `json:"store,omitempty"`    // why it cannot be written to
 	Gateways []Gateway `json:"gateways,omitempty"` // that use it; not with one partner
 
+	// how many partners are in each stage; not with one partner
+	Stages []StageCount `json:"stages,omitempty"`
 	// partners with a verdict FAIL, when the metrics were last computed
 	Failing   int           `json:"failing_partners,omitempty"`
 	Uncounted evidence.Note `json:"uncounted,omitzero"` // why the numbers of bills are missing
@@ -132,6 +134,9 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	}
 	if only == "" {
 		if answer.Gateways, err = o.Gateways(ctx, struct{}{}); err != nil {
+			return Status{}, err
+		}
+		if answer.Stages, err = o.StageCounts(ctx, struct{}{}); err != nil {
 			return Status{}, err
 		}
 		if in, answer.Next, err = o.page(ctx, among, after, limit); err != nil {

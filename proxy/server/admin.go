@@ -14,6 +14,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/console"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -117,7 +118,10 @@ func (s *Server) completeAdmin(context.Context, *config.Config) (err error) {
 		return err
 	}
 	s.admin.operator, s.admin.pages, s.admin.reload = s.operator.Handler(), s.console, s.reload
-	s.admin.checkReload = s.CheckReload
+	s.admin.checkReload = func(ctx context.Context) error {
+		_, err := s.checked(ctx)
+		return operate.Explain(err)
+	}
 	s.serveAdmin()
 	return nil
 }

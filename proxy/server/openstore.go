@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"billbridge/config"
@@ -63,7 +64,8 @@ func (s *Server) openRelayAndRollout(_ context.Context, c *config.Config) (err e
 	if s.store != nil {
 		s.registerStore(c.Store.URL.Reveal())
 		if err = s.clock.start(ctx, s.registry); err == nil {
-			err = run(ctx, c, []step{s.checkUpstreams, s.recordUpstreams})
+			known := storedUpstreams{s.store, s.log}
+			err = run(ctx, c, []step{known.check, known.record})
 		}
 		if err != nil {
 			return err
@@ -104,34 +106,40 @@ func upstreamsOf(c *config.Config) (list []store.Upstream, backends store.Backen
 	return list, backends, c.Rollout != nil && c.Rollout.Bills == config.Separate
 }
 
-// checkUpstreams refuses a config that drops, renames or moves an upstream whose bills or callback addresses are in the
-// store. It changes nothing.
-func (s *Server) checkUpstreams(ctx context.Context, c *config.Config) error {
-	if s.store == nil {
+// storedUpstreams are the upstreams that a store knows.
+type storedUpstreams struct {
+	store *store.Store // nil if the config has none
+	log   *slog.Logger
+}
+
+// check refuses a config that drops, renames or moves an upstream whose bills or callback addresses are in the store.
+// It changes nothing.
+func (u storedUpstreams) check(ctx context.Context, c *config.Config) error {
+	if u.store == nil {
 		return nil
 	}
 	list, backends, separate := upstreamsOf(c)
 	backends.DryRun = true
-	if err := s.store.SetBackends(ctx, backends, time.Now()); err != nil {
+	if err := u.store.SetBackends(ctx, backends, time.Now()); err != nil {
 		return err
 	}
-	return s.store.Reconcilable(ctx, list, separate, time.Now())
+	return u.store.Reconcilable(ctx, list, separate, time.Now())
 }
 
-// recordUpstreams records the upstreams of a config in the store. It comes after checkUpstreams: SetBackends and
-// Reconcile can both refuse the config, and a refused config must leave nothing in the store.
-func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
-	if s.store == nil {
+// record records the upstreams of a config in the store. It comes after check: SetBackends and Reconcile can both
+// refuse the config, and a refused config must leave nothing in the store.
+func (u storedUpstreams) record(ctx context.Context, c *config.Config) error {
+	if u.store == nil {
 		return nil
 	}
 	list, backends, separate := upstreamsOf(c)
-	moved, err := s.store.Reconcile(ctx, list, separate, time.Now())
+	moved, err := u.store.Reconcile(ctx, list, separate, time.Now())
 	for _, before := range moved {
-		s.log.Warn("the URL of an upstream has changed; the store has bills or callback addresses of this upstream",
+		u.log.Warn("the URL of an upstream has changed; the store has bills or callback addresses of this upstream",
 			"upstream", before.Name, "was", before.URL, "is", c.Upstreams.Find(before.Name).Address.String())
 	}
 	if err != nil {
 		return err
 	}
-	return s.store.SetBackends(ctx, backends, time.Now())
+	return u.store.SetBackends(ctx, backends, time.Now())
 }

@@ -11,6 +11,7 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/admission"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/routing"
 	"billbridge/proxy/store"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) reload(by string) (err error) {
 	defer cancel()
 	c, err := s.checked(ctx)
 	if err == nil {
-		err = run(ctx, c, []step{s.recordUpstreams, s.follow, s.operator.AcceptDefault})
+		err = run(ctx, c, []step{storedUpstreams{s.store, s.log}.record, follow(s.rollout), s.operator.AcceptDefault})
 	}
 	s.operator.NoteReading(err)
 	if err = operate.Explain(err); err != nil {
@@ -57,35 +58,30 @@ func (s *Server) reload(by string) (err error) {
 	return nil
 }
 
-// CheckReload returns the error of a Reload now, and changes nothing.
-func (s *Server) CheckReload(ctx context.Context) error {
-	if s.load == nil {
-		return errNoFile
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	_, err := s.checked(ctx)
-	return operate.Explain(err)
-}
-
 var errNoFile = errors.New("there is no config file")
 
 // checked reads the config, and refuses one that a reload cannot use. It changes nothing.
 func (s *Server) checked(ctx context.Context) (*config.Config, error) {
+	if s.load == nil {
+		return nil, errNoFile
+	}
 	c, err := s.load()
 	if err == nil {
-		err = run(ctx, c, []step{s.checkFixed, s.operator.CheckDefault, s.checkKeys, s.checkUpstreams})
+		known := storedUpstreams{s.store, s.log}
+		err = run(ctx, c, []step{s.checkFixed, s.operator.CheckDefault, s.checkKeys, known.check})
 	}
 	return c, err
 }
 
-// follow reads what recordUpstreams has stored: new backends can have the effect of a restored store, and the rollout
+// follow reads what was recorded of upstreams: new backends can have the effect of a restored store, and the rollout
 // must know that before it routes a call.
-func (s *Server) follow(ctx context.Context, _ *config.Config) error {
-	if s.rollout == nil {
-		return nil
+func follow(r *routing.Router) step {
+	return func(ctx context.Context, _ *config.Config) error {
+		if r == nil {
+			return nil
+		}
+		return r.Follow(ctx)
 	}
-	return s.rollout.Follow(ctx)
 }
 
 // checkFixed refuses a config that only a restart can use.

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,8 @@ import (
 // A Build identifies the program, in billbridge_build_info and in the User-Agent towards upstreams.
 type Build struct {
 	Version, Revision, GoVersion string
-	Demo                         bool // the console says on each page that it shows a demo
+	Demo                         bool   // the console says on each page that it shows a demo
+	Host                         string // the name of the machine
 }
 
 // String names the program and its version.
@@ -47,6 +47,13 @@ func (b Build) String() string {
 
 // short is the version, and the commit as people write it.
 func (b Build) short() string { return b.Version + ", commit " + b.Revision[:min(len(b.Revision), 12)] }
+
+// nameAt is the name of a gateway among those of its store: its machine, and the port of its admin listener, as
+// Prometheus may call it, too.
+func (b Build) nameAt(admin string) string {
+	_, port, _ := net.SplitHostPort(admin)
+	return b.Host + ":" + port
+}
 
 // A Server is a gateway and its listeners.
 type Server struct {
@@ -185,7 +192,7 @@ func (s *Server) newGateway(ctx context.Context, c *config.Config) (err error) {
 		Registerer:  s.registry,
 		Logger:      s.log,
 		Version:     s.build.String(),
-		Gateway:     operate.Gateway{Name: s.name(), Version: s.build.short()},
+		Gateway:     operate.Gateway{Name: s.build.nameAt(s.AdminAddress()), Version: s.build.short()},
 		Tick:        func(ctx context.Context) { _ = s.clock.tick(ctx) }, // a failure is logged by the next tick
 	})
 	s.startKeys(ctx, c)
@@ -327,17 +334,6 @@ func (s *Server) closeAll() {
 	if s.store != nil {
 		_ = s.store.Close()
 	}
-}
-
-// name is that of this gateway among those of its store: its machine, and the port of the admin listener, as
-// Prometheus may call it, too.
-func (s *Server) name() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	_, port, _ := net.SplitHostPort(s.AdminAddress())
-	return host + ":" + port
 }
 
 // announce tells other gateways what this one is.
