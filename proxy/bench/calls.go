@@ -19,7 +19,8 @@ import (
 // idPlace stands for the id in a body of which each call has another one. It has the length of an id.
 const idPlace = "-------the id-------"
 
-// callsScript is a script of wrk for calls. If the body has a place for an id, each call of each run has another one.
+// callsScript is a script of wrk for calls. If the body has a place for an id, each call of each run has another one,
+// and the calls are those of a number of partners in turn.
 // If targets is not empty, it is a Lua list of paths and bills that the calls use in turn. At the end it prints what
 // wrk has measured.
 const callsScript = `
@@ -40,6 +41,9 @@ if body:find("%[3]s") then
 			path, text = target[1], text:gsub("BILL", target[2])
 		end
 		text = text:gsub("%[3]s", string.format("R%%05d%%014d", run, n))
+		if %[4]d > 1 then
+			text = text:gsub("demo%%-partner", "demo-partner-" .. n %% %[4]d)
+		end
 		return wrk.format(nil, path, nil, text)
 	end
 else
@@ -102,7 +106,7 @@ func (l *lab) prepare(subjects []*subject) {
 		}
 		l.await(s, s.answer)
 		s.file = filepath.Join(l.dir, fmt.Sprintf("call%d.lua", i))
-		script := fmt.Appendf(nil, callsScript, s.targets, s.body, strings.ReplaceAll(idPlace, "-", "%-"))
+		script := fmt.Appendf(nil, callsScript, s.targets, s.body, strings.ReplaceAll(idPlace, "-", "%-"), s.partners)
 		must(os.WriteFile(s.file, script, 0o600))
 	}
 }

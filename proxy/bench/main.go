@@ -4,6 +4,7 @@
 //	go run ./proxy/bench            CPU time of a read, and the ratios
 //	go run ./proxy/bench -ledger    the same of creates and callbacks, with SQLite and PostgreSQL
 //	go run ./proxy/bench -tls       reads and creates with HTTPS on both sides
+//	go run ./proxy/bench -growth    creates with more and more connections, partners and bills
 //	go run ./proxy/bench -idle 10000
 //	go run ./proxy/bench -half-sent 2000
 //
@@ -59,7 +60,7 @@ func get[T any](value T, err error) T {
 // options are the flags.
 type options struct {
 	rounds, seconds, connections int
-	ledger, tls                  bool
+	ledger, tls, growth          bool
 	delay                        time.Duration
 	other                        string
 	idle, halfSent               int
@@ -75,6 +76,8 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.BoolVar(&o.ledger, "ledger", false,
 		"measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
 	flags.BoolVar(&o.tls, "tls", false, "measure reads and creates with HTTPS, from wrk and to the backend")
+	flags.BoolVar(&o.growth, "growth", false,
+		"measure creates with the ledger of a rollout, with more and more connections, partners and bills")
 	flags.DurationVar(&o.delay, "delay", 0, "put a round-trip `time` between each process and the backend, with -tls")
 	flags.StringVar(&o.other, "other", "", "measure reads of another billbridge `file`, too, and with -tls creates")
 	flags.IntVar(&o.idle, "idle", 0,
@@ -130,6 +133,8 @@ func (l *lab) measureCalls(o options, out io.Writer) {
 	switch {
 	case o.tls:
 		subjects, yardsticks = l.secure(o.other), []string{nginxPass, tunedProxy, tunedCreate}
+	case o.growth:
+		subjects, yardsticks = l.growing(), []string{"16 connections", "1 partners", "1000 bills"}
 	case o.ledger:
 		subjects, yardsticks = l.writes("SQLite", "PostgreSQL"), []string{tunedCreate, plainCreate}
 	default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -17,7 +18,11 @@ type subject struct {
 	answer  string         // the answer to a call contains it
 	targets string         // paths and bills in place of path, for wrk
 	file    string         // the script of wrk
+	store   string         // the file of the store with SQLite
 	before  func(*subject) // is called before the first call; may be nil
+
+	connections int // of wrk; 0: as the flag says
+	partners    int // whose creates take turns; 0: all are of one
 }
 
 // A sample is one measurement of one subject.
@@ -47,7 +52,7 @@ func (l *lab) measure(subjects []*subject, o options) *measurements {
 				// The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
 				l.once(s, 1, min(o.connections, 64))
 			default:
-				r := l.once(s, o.seconds, o.connections)
+				r := l.once(s, o.seconds, cmp.Or(s.connections, o.connections))
 				fmt.Fprintf(l.progress, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n",
 					round, s.name, r.perSecond, r.p99, r.cpu)
 				m.samples[i] = append(m.samples[i], r)

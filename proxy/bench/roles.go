@@ -162,11 +162,11 @@ func backend(w http.ResponseWriter, r *http.Request) {
 	case "/bill":
 		address := cmp.Or(member(call, "callbackUrl"), newBill)
 		_, _ = io.WriteString(w, `{"code":"0000","message":"성공하였습니다.",`+
-			`"data":{"apiKey":"demo-partner-key",`+demoMerchant+`,"billId":"`+member(call, "billId")+
+			`"data":{"apiKey":"`+member(call, "apiKey")+`",`+demoMerchant+`,"billId":"`+member(call, "billId")+
 			`","hash":"`+member(call, "hash")+`","shortUrl":"`+address+`"}}`)
 	case "/old/if/bill/send":
 		_, _ = io.WriteString(w, `{"code":"0000","msg":"성공하였습니다.",`+
-			`"apikey":"demo-partner-key",`+demoMerchant+`,"bill_id":"`+member(call, "bill_id")+
+			`"apikey":"`+member(call, "apikey")+`",`+demoMerchant+`,"bill_id":"`+member(call, "bill_id")+
 			`","hash":"`+member(call, "hash")+`","shortURL":"`+oldBill+`"}`)
 	case "/old/if/bill/read":
 		_, _ = io.WriteString(w, `{"code":"9980","msg":"no such bill"}`)

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+
+	_ "modernc.org/sqlite"
 )
 
 // keptConnections is how many connections to the backend each process keeps: as many as there are calls at most, so
@@ -122,9 +127,64 @@ func (l *lab) writes(engines ...string) []*subject {
 	return subjects
 }
 
+// growing are creates in stage drained, with SQLite, of which one thing grows.
+func (l *lab) growing() (subjects []*subject) {
+	config := l.twoBackends() + fmt.Sprintf(rolloutSection, "drained")
+	grow := func(what string, to ...int) {
+		for _, n := range to {
+			s, bills := create.of(fmt.Sprint(n, " ", what), nil), 0
+			switch what {
+			case "connections":
+				s.connections = n
+			case "partners":
+				s.partners = n
+			default:
+				bills = n
+			}
+			s.before = func(s *subject) { l.begin(s); s.must(fill(s, bills)) }
+			subjects = append(subjects, l.withStore(s, "SQLite", config))
+		}
+	}
+	grow("connections", 16, 64, 256, 1024)
+	grow("partners", 1, 100, 10_000)
+	grow("bills", 1_000, 100_000, 1_000_000)
+	return subjects
+}
+
+// fill adds bills to the ledger of a subject, like the one that it has, and its partners, whose settling period is
+// over.
+func fill(s *subject, bills int) error {
+	db, err := sql.Open("sqlite", "file:"+s.store+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	t, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = t.Rollback() }() // nothing is left to roll back after the commit
+	if _, err = t.Exec(`WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < $1)
+		INSERT INTO billbridge_bills SELECT partner, printf('B%019d', n), version + n, upstream, state, also_at, ends,
+			estimated, ended, denied, due, unknown, resolved, doubled, data FROM n, (SELECT * FROM billbridge_bills LIMIT 1)
+			WHERE n <= $1`, bills); err != nil {
+		return err
+	}
+	for n := range s.partners {
+		id := partner.Of(fmt.Sprintf("demo-partner-%d-key", n))
+		_, err = t.Exec("INSERT INTO billbridge_proven VALUES ($1)", id)
+		_, seen := t.Exec("INSERT INTO billbridge_seen VALUES ($1, 0)", id)
+		if err = errors.Join(err, seen); err != nil {
+			return err
+		}
+	}
+	return t.Commit()
+}
+
 // withStore starts the gateway of a subject with an empty store.
 func (l *lab) withStore(s *subject, engine, config string) *subject {
-	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
+	s.store = filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
+	url := "sqlite:" + s.store
 	if engine == "PostgreSQL" {
 		var err error
 		if url, err = proxytest.DurablePostgres(l.ctx); err != nil {

@@ -69,8 +69,8 @@ func (p *passage) route(ctx context.Context) (Route, error) {
 	return route, err
 }
 
-// ledgerWait is how long a create waits for a probe before the ledger is read, too: a bill whose owner is known does not
-// wait for a backend that hangs.
+// ledgerWait is how long a create waits for a probe before the ledger is read, too: a bill whose owner is known does
+// not wait for a backend that hangs.
 const ledgerWait = 250 * time.Millisecond
 
 // probeFirst probes the old backend for a create that may go to the new one. It reports whether the ledger need not be

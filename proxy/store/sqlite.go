@@ -31,7 +31,6 @@ type sqliteEngine struct {
 	writing *stmtCache
 	reading *stmtCache
 	guard   *guard // of one slot: one transaction runs at a time
-	changes int64  // of the writer, as its last guarded transaction has left them; fewer if others ran since
 
 	queue
 }
@@ -262,17 +261,17 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool, o Options) erro
 func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
 	err := e.unguarded(ctx, func(q tx) {
-		before := e.changes
+		// A transaction that changes nothing does not wait for the disk, and needs no number.
+		const changes = "SELECT total_changes() + $1"
+		before := value[int64](q, changes, 0)
 		f(q)
 		q.fail(e.inPlace()) // before the commit: what is refused is not in the file, should it come back
-		// A transaction that changes nothing does not wait for the disk, and needs no number.
-		if e.changes = value[int64](q, "SELECT total_changes() + $1", 0); e.changes == before || q.err != nil {
+		if after := value[int64](q, changes, 0); after == before || q.err != nil {
 			return
 		}
 		if raised = q.exec(raisingSQLite, append(e.guard.next(own), time.Now())...); raised == 0 {
 			q.fail(errFailedOver)
 		}
-		e.changes += raised
 	})
 	if errors.Is(err, errFailedOver) { // an older copy was put in the place of the file
 		return errors.Join(err, e.find(ctx))
