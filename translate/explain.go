@@ -257,13 +257,16 @@ func (x *trace) end(c *Call, p *plan, out []byte, err error) *Explanation {
 		x.refuse(p, only)
 		return &x.Explanation
 	}
+	failed := p.message == Reply && !c.success
 	for i := range x.Fields {
 		switch f := &x.Fields[i]; {
 		case f.After != "":
-		case f.Outcome == "" || p.message == Reply && !c.success:
-			f.Outcome, f.Reason = OutcomeOmitted, "the other form has no place for it in this message"
+		case failed:
+			f.Outcome, f.Reason = OutcomeOmitted, "a failure has only its code and text"
 		case f.Outcome == OutcomePassed: // a value in the place of an object
 			f.Outcome = OutcomeDropped
+		case f.Outcome == "":
+			f.Outcome, f.Reason = OutcomeOmitted, "the other envelope has no place for it"
 		}
 	}
 	return &x.Explanation

@@ -213,11 +213,14 @@ func exercise(t *testing.T, c *translate.Translation) {
 	}
 }
 
-// exerciseCallback checks that a callback of any table is translated to JSON in each direction.
+// exerciseCallback checks that a callback of any table is translated to JSON in each direction, and that its answer acknowledges it.
 func exerciseCallback(t *testing.T, table *translate.Table) {
 	t.Helper()
 	c := table.Callback
 	for _, from := range table.Forms() {
+		if _, ok := c.Answered(from, c.Answer(from)); !ok {
+			t.Fatalf("the answer %q is no success", c.Answer(from))
+		}
 		for _, to := range table.Forms() {
 			for _, doc := range []string{`{}`, `{"apiKey":"k","billId":1,"x":{}}`, `{"apikey":"k","bill_id":1,"x":{}}`, `{"key":"k","id":"1","nr":"1","k":[1]}`, `{"data":{"apiKey":"k"}}`} {
 				if out, _, err := c.Translate(nil, []byte(doc), from, to); err != nil || strict(out) != nil {

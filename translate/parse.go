@@ -149,6 +149,7 @@ func (s *source) readOwn(n, codes *yaml.Node) {
 // checkReferences checks what can be checked only when the whole table has been read.
 func (s *source) checkReferences(operations *yaml.Node) {
 	t := s.table
+	s.checkAllMeanings()
 	paths := map[string]string{} // by path: the operation, since the gateway finds the operation of a call by its path
 	for i, o := range t.Operations {
 		name := operations.Content[2*i]
@@ -158,6 +159,22 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
+		for _, p := range o.paths[:2] {
+			if paths[p] != "" && p != "" {
+				s.errorf(name, "%s and %s have the same path, %s", paths[p], o.Name, p)
+			}
+			paths[p] = o.Name
+		}
+	}
+}
+
+// checkAllMeanings checks that each meaning of a role whose rows have means, and each that no_value_while names, is
+// that of a value: an overlay that replaces means, or removes the row, can leave one out without a word.
+func (s *source) checkAllMeanings() {
+	if len(s.problems) > 0 {
+		return
+	}
+	for _, o := range s.table.Operations {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], hasMeaning(meaning)) {
@@ -165,11 +182,13 @@ func (s *source) checkReferences(operations *yaml.Node) {
 				}
 			}
 		}
-		for _, p := range o.paths[:2] {
-			if paths[p] != "" && p != "" {
-				s.errorf(name, "%s and %s have the same path, %s", paths[p], o.Name, p)
+	}
+	for _, role := range s.table.roles {
+		for _, meaning := range role.means {
+			if role.rows != nil && !slices.ContainsFunc(role.rows, hasMeaning(meaning)) {
+				s.errorf(child(role.rows[0].node, "means"), "means: no value means %s, which role: %s needs", meaning,
+					role.name)
 			}
-			paths[p] = o.Name
 		}
 	}
 }

@@ -37,9 +37,9 @@ type ends struct {
 
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
-	writing
 	*row
 	direction
+	writing
 	class  Class  // "" if no value can get to the other form
 	report string // the path in reports: that of the source, or else of the target
 
@@ -61,11 +61,11 @@ type direction struct {
 
 // A writing is how the form of the output writes values.
 type writing struct {
-	plain         bool // text stays as it is
 	places        int  // by which the point of a number moves to the right
 	digitsTo      kind // how the form of the output writes numbers
 	conversion    conversion
 	none, emptied string   // what "no value" is there, by no_value_while and by the number of a pair, as JSON
+	plain         bool     // text stays as it is
 	onlyPairs     bool     // a value without a pair does not fit
 	nulls         bool     // a null that passes is counted: the row converts values, and does not say what null is
 	taken         []string // the JSON that stands there for an absent field, or for null, or of which null is the pair

@@ -42,6 +42,7 @@ const server = "https://bridge.example.com"
 // overlay has what the tables of this repository lack.
 const overlay = `
 forms: {legacy: {status: {404: "9980", 200: "0000"}}}
+fields:
 operations:
   bill.create:
     request:
