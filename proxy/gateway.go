@@ -12,7 +12,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -165,13 +164,7 @@ func (g *Gateway) storeError(id, what string, err error) {
 func (g *Gateway) NeedsTLS() string {
 	c := g.current.Load().config
 	text := tell("https").in(c.Failures.Language, c.Table)
-	both := map[string]json.RawMessage{}
-	for _, form := range c.Table.Forms() {
-		failure := c.Table.Envelope(form).AppendFailure(nil, c.Table.Own[translate.OwnFailed], text)
-		_ = json.Unmarshal(failure, &both)
-	}
-	out, _ := json.Marshal(both)
-	return string(out)
+	return string(c.Table.FailureInBoth(c.Table.Own[translate.OwnFailed], text))
 }
 
 // Drain gives bodies that are still being read [admission.PartialRequestTimeout] to arrive.

@@ -19,11 +19,11 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 		}
 	case r.oneOf != nil && (v.kind != text || !slices.Contains(r.oneOf, v.text())):
 		reason = why("must be one of the texts %v", strings.Join(r.oneOf, ", "))
-	case !all || r.items != nil:
+	case !all || r.items != nil || r.list:
 	case v.kind == composite:
 		code, reason = r.malformed, why(wantSingle, v.typeName())
 	case r.digits && !isDigits(v.text()):
-		code, reason = r.malformed, why(wantDigits, v.typeName())
+		code, reason = r.malformed, why(wantDigits, v.notDigits())
 	case r.digits:
 		reason = r.checkNumber(v.text())
 	default:
@@ -39,7 +39,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 func (p *plan) checkSpelling(values []value) *Refusal {
 	for _, slot := range p.checked {
 		if v, r := values[slot], p.fields[slot]; v.kind == number && !isDigits(v.text()) {
-			return &Refusal{r.malformed, r.source, why(wantDigits, v.typeName()), v}
+			return &Refusal{r.malformed, r.source, why(wantDigits, v.notDigits()), v}
 		}
 	}
 	return nil
@@ -91,8 +91,31 @@ const (
 	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
 
+	tooManyPlaces = "has more decimal places than %v can hold"
 	noCounterpart = "has a value without a counterpart in %v"
 )
+
+// notDigits says why a value is not a whole number in digits, without the value.
+func (v value) notDigits() string {
+	content := v.text()
+	switch {
+	case v.kind == number && strings.ContainsAny(content, "eE"):
+		return "a number with an exponent"
+	case v.kind == number && strings.Contains(content, "."):
+		return "a number with a fraction"
+	case v.kind == number:
+		return "a negative number"
+	case v.kind == text && content == "":
+		return "empty text"
+	case v.kind == text && allDigits(content) && v.raw != `"`+content+`"`:
+		return "text with escapes"
+	case v.kind == text && allDigits(content):
+		return "text with a leading zero"
+	case v.kind == text:
+		return "text with other characters than digits"
+	}
+	return v.typeName()
+}
 
 // typeName returns the JSON type of a value, for the text of a refusal.
 func (v value) typeName() string {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -223,15 +224,18 @@ func (c *Call) lose(p *plan, f *mapping, v value) *Refusal {
 	case p.message != Request, f.loss == "drop":
 		c.report(OutcomeDropped, f.source, v, Detail{})
 	default:
-		return &Refusal{f.lossCode, f.source, f.noPlace(p.toForm.name), v}
+		return &Refusal{f.lossCode, f.source, f.noPlace(p.toForm.name, v), v}
 	}
 	return nil
 }
 
-// noPlace says what a form does not have.
-func (f *mapping) noPlace(form Form) Detail {
+// noPlace says what a form does not have. It names the value of a sender only if the table lists it.
+func (f *mapping) noPlace(form Form, v value) Detail {
 	if f.always.kind == absent {
 		return why(NoPlace, form)
+	}
+	if i := slices.Index(f.oneOf, v.text()); i >= 0 && v.kind == text {
+		return why("%v has no place for it (%v): there it is always %v", form, f.oneOf[i], f.always.text)
 	}
 	return why("%v has no place for it: there it is always %v", form, f.always.text)
 }

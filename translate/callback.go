@@ -45,39 +45,32 @@ func (c *Callback) compile() {
 	// of one form, stay.
 	shared := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.onlyForm() >= 0 })
 	for from := range o.table.forms {
-		plans, other := []*plan(nil), o.planOf(callbackMessage, shared, otherOf(from), from, "pass", false)
+		plans, other := []*plan(nil), o.message(callbackMessage, shared, otherOf(from), from, "pass")
 		for to := range o.table.forms {
 			plans = append(plans, o.plan(callbackMessage, from, to))
 		}
 		c.plans, c.otherForm = append(c.plans, plans), append(c.otherForm, other)
 	}
-	c.intake = o.planOf(Request, o.table.inAnyForm(rows), 0, 0, "drop", false)
-	c.intake.knowNames()
+	c.intake = o.table.intakePlan(rows)
 }
 
-// inAnyForm returns rows with one path for each form of each row. Values are treated like those of a reply.
-func (t *Table) inAnyForm(rows []*row) (all []*row) {
+// intakePlan returns the plan that knows the names of rows in all forms. Values are treated like those of a reply.
+func (t *Table) intakePlan(rows []*row) *plan {
+	p := &plan{table: t, message: Request, root: newNode("", "", true), names: map[string]bool{}}
 	for _, r := range rows {
 		for _, path := range r.Path {
-			one := &row{Path: t.everywhere(path), content: t.newContent(), Role: noRole}
-			one.malformed = t.invalid
+			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
+			p.root.addField(path, entry{slot: len(p.fields)})
+			f := &mapping{row: &row{Role: noRole, malformed: t.invalid}, source: path}
 			if r.items != nil {
-				one.items = t.inAnyForm(r.items)
+				f.each = t.intakePlan(r.items)
 			}
-			all = append(all, one)
+			p.fields = append(p.fields, f)
 		}
 	}
-	return all
-}
-
-// knowNames lets the names of fields differ in case only: those of both forms.
-func (p *plan) knowNames() {
-	p.names = map[string]bool{}
-	for _, f := range p.fields {
-		if p.names[f.source[strings.LastIndexByte(f.source, '.')+1:]] = true; f.each != nil {
-			f.each.knowNames()
-		}
-	}
+	p.size = len(p.fields)
+	p.place(p.root)
+	return p
 }
 
 // plan returns the plan from one form of the table to another.

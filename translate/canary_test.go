@@ -48,10 +48,11 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		}
 	}
 	for _, want := range []string{ // otherwise the loops have not reached them
-		"has the wrong type: want a whole number in digits, got a number", "has the wrong type: want a whole number in digits, got text",
+		"has the wrong type: want a whole number in digits, got a number with a fraction", "has the wrong type: want a whole number in digits, got a number with an exponent",
+		"has the wrong type: want a whole number in digits, got a negative number", "has the wrong type: want a whole number in digits, got text with a leading zero",
 		"has the wrong type: want a single value, got an object", "has the wrong type: want an object, got text", "has the wrong type: want text, got true or false",
 		"must be one of the texts TALK, URL", "legacy has no place for it", "has a value without a counterpart in v2",
-		"is missing", "must be at least 100", "unusable reply: code must be text, and not empty",
+		"is missing", "must be at least 100", "unusable reply: code has the wrong type: want text, got a number",
 	} {
 		if !reasons[want] {
 			t.Errorf("no message has had the error %q", want)
@@ -152,7 +153,7 @@ func TestNamesInErrorsAreEscapedAndCut(t *testing.T) {
 	long, hangul := strings.Repeat("x", 100_000), strings.Repeat("가", 100)
 	for name, want := range map[string]string{
 		`simple`: "simple", long: strings.Repeat("x", 64) + "…", hangul: strings.Repeat("가", 64) + "…", strings.Repeat("가", 64): strings.Repeat("가", 64),
-		`a\u001b[31m\n`: `a\x1b[31m\n`, `\u202ename`: `\u202ename`, "\u009b": `\u009b`, `\udb40\udc41`: `\U000e0041`, strings.Repeat("y", 60) + `\u0000`: strings.Repeat("y", 60) + `\x00`,
+		`a\u001b[31m\n`: `a\u001b[31m\u000a`, `\u202ename`: `\u202ename`, "\u009b": `\u009b`, `\udb40\udc41`: `\U000e0041`, strings.Repeat("y", 60) + `\u0000`: strings.Repeat("y", 60) + "…",
 		`a/b~c`: "a/b~c", "이름": "이름",
 	} {
 		for kind, doc := range map[string]string{

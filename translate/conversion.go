@@ -136,12 +136,22 @@ func (p *plan) wrong(f *mapping, v value) Detail {
 	case f.conversion == itemByItem:
 		return why(wantList, v.typeName())
 	case paired: // it would come back as another value
+	case f.conversion == rearranged && v.kind == text:
+		return why(wantText, f.pattern[f.from], "other text")
 	case f.conversion == rearranged:
 		return why(wantText, f.pattern[f.from], v.typeName())
+	case f.conversion == decimal && isDecimal(v.text()) && v.text()[0] != '-':
+		whole := p.fromForm // the form with the greater number
+		if f.places > 0 {
+			whole = p.toForm
+		}
+		return why(tooManyPlaces, whole.name)
 	case f.conversion == decimal:
-		return why(wantNumber, v.typeName())
+		return why(wantNumber, v.notDigits())
+	case f.conversion == digits && isDigits(v.text()):
+		return why(wantDigits, "more digits than the other form has")
 	case f.conversion == digits:
-		return why(wantDigits, v.typeName())
+		return why(wantDigits, v.notDigits())
 	case p.message != Request:
 		return Detail{wrongText, []any{v.typeName()}}
 	}
@@ -184,7 +194,7 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	case !f.isEmpty(v):
 		dst, fits = f.write(dst, v, lenient)
 	default:
-		dst, fits, found = append(dst, f.emptied...), true, true
+		dst, fits, found = append(dst, f.empty...), true, true
 	}
 	// The value of a pair is written also if it stands for an absent field.
 	if !fits || !found && slices.Contains(f.taken, string(dst[begin:])) {
@@ -201,5 +211,5 @@ func (r *row) isMoved() bool {
 // isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken
 // from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.empty.kind != absent && (v.raw == `""` || v.text() == r.empty.text)
+	return r.Empty.kind != absent && (v.raw == `""` || v.text() == r.Empty.text)
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,28 +11,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A form says how one form writes its envelope.
+// A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
 	table  *Table
 	name   Form
 	index  int
 	like   int  // the form that it is like, or itself
 	digits kind // how the form writes a field with as: digits: number or text
-	formKeys
-	codesOfForm
-	flagOfForm
 
-	code       constant // of a success
-	numeric    bool     // codes are whole numbers in JSON, as that of a success
-	success    constant // of the flag, or of the code
-	object     string   // around the code of a failure; "" for none
-	textInside bool     // the text is in this object, too
-	statuses   []statusCode
-	failed     *plan // writes a failure
-}
-
-// formKeys are the keys of a form in the table.
-type formKeys struct {
 	Code, Text string     `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string     `is:"a path"`           // the object that holds the result; "" for the top level
 	Numbers    string     `is:"json|text" must:"be"`
@@ -41,16 +28,17 @@ type formKeys struct {
 	Unused     string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
 	OtherCode  string     `key:"other_code"` // for a code that this form does not have; "" to write it unchanged
 	Status     *yaml.Node // by HTTP status: the code of a reply without one
-}
 
-// A flagOfForm says whether a reply is a success.
-type flagOfForm struct {
-	flag   string      // the name; "" for none
-	flagIs [2]constant // of a failure and of a success
-}
+	flag       string      // the name; "" for none
+	flagIs     [2]constant // of a failure and of a success
+	code       constant    // of a success
+	numeric    bool        // codes are whole numbers in JSON, as that of a success
+	success    constant    // of the flag, or of the code
+	object     string      // around the code of a failure; "" for none
+	textInside bool        // the text is in this object, too
+	statuses   []statusCode
+	failed     *plan // writes a failure
 
-// codesOfForm are the codes that a form has of its own.
-type codesOfForm struct {
 	first map[string]string   // by code: the code of the first form that it stands for
 	own   map[string][]string // by code of the first form: the codes that stand for it
 	known map[string]Meaning  // by code: what it means here, beside or in place of what the catalogue says
@@ -65,13 +53,30 @@ type statusCode struct {
 }
 
 // readEnvelope reads the keys of a form that describe its envelope.
-func (s *source) readEnvelope(f *form) {
+func (s *source) readEnvelope(name *yaml.Node, f *form) {
 	s.readFlag(f)
 	objectOf := func(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
-	f.object = objectOf(f.Code)
-	f.textInside = f.object != "" && objectOf(f.Text) == f.object
+	object, textIn := objectOf(f.Code), objectOf(f.Text)
+	f.object, f.textInside = object, textIn != "" && textIn == object
+	tops := append(f.names(), segments(f.Result)[0])
+	slices.Sort(tops)
+	twice := len(tops) - len(slices.Compact(slices.Clone(tops)))
+	if f.textInside {
+		twice--
+	}
+	switch {
+	case f.Code == "" || f.Text == "":
+	case twice > 0 || f.Code == f.Text:
+		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
+	case textIn != "" && !f.textInside || strings.Contains(object, "."):
+		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
+			"as in error.code and error.message", name.Value)
+	}
 	for status, code := range s.members(f.Status, "status") {
-		n, _ := strconv.Atoi(status.Value)
+		n, err := strconv.Atoi(status.Value)
+		if err != nil || n < 200 || n > 599 {
+			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
+		}
 		for _, one := range listOf(code) {
 			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), one != code})
 		}
@@ -80,20 +85,23 @@ func (s *source) readEnvelope(f *form) {
 
 // readFlag reads a flag: a name, or a name with its values of a success and of a failure.
 func (s *source) readFlag(f *form) {
-	name := f.Flag
-	if name == nil {
-		return
-	}
-	f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
-	for key, values := range Members(name) {
-		name = key
-		if list := s.items(values, "flag"); len(list) == 2 {
-			f.flagIs = [2]constant{s.constant(list[1], false), s.constant(list[0], false)}
-		} else {
-			s.errorf(values, "flag needs its values of a success and of a failure, as in {status: [SUCCESS, ERROR]}")
+	switch n := f.Flag; {
+	case n == nil:
+	case n.Kind == yaml.ScalarNode:
+		f.flag = s.text(n, "flag", "a field name")
+		f.flagIs = [2]constant{{boolean, "false", "false"}, {boolean, "true", "true"}}
+	default:
+		for name, values := range Members(n) {
+			f.flag = s.text(name, "flag", "a field name")
+			if list := s.items(values, "flag"); len(list) == 2 {
+				f.flagIs = [2]constant{s.constant(list[1], false), s.constant(list[0], false)}
+			}
+		}
+		if len(n.Content) != 2 || f.flagIs[0] == f.flagIs[1] {
+			s.errorf(n, "flag must be a name, or a name with its values of a success and of a failure, as in "+
+				"{status: [SUCCESS, ERROR]}")
 		}
 	}
-	f.flag = s.text(name, "flag", "a field name")
 }
 
 // checkEnvelopeCodes finds all codes of a form, and checks those of its other keys.
@@ -103,8 +111,8 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 	if f.like == 0 {
 		codes = append(codes, t.Catalogue...)
 	}
-	f.failed = &plan{table: t, message: Reply, ends: ends{toForm: f}, written: envelopeParts}
-	f.failed.out = f.around(nil, 0, false, true)
+	f.has = map[string]bool{}
+	f.failed = &plan{table: t, message: Reply, toForm: f, written: envelopeParts, out: f.around(nil, 0, false, true)}
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -113,13 +121,21 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 			s.errorf(child(node, "status"), "status: the form has no code %q: add it to the codes", one.code)
 		}
 	}
-	if f.OtherCode == success || f.numeric && f.OtherCode == "" {
-		s.errorf(node, "%s needs other_code if its codes are numbers, and it cannot be the code of a success", f.name)
-	}
-	for _, code := range append(codes, f.OtherCode) {
-		if f.numeric && code != "" && !isWhole(code) {
-			s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
+	switch {
+	case f.OtherCode == success:
+		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
+	case f.numeric && f.OtherCode == "":
+		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
+	case f.numeric:
+		for _, code := range append(codes, f.OtherCode) {
+			if !isWhole(code) {
+				s.errorf(node, "the code %q of %s is no whole number, as that of its success is", code, f.name)
+			}
 		}
+	}
+	if f.textInside && f.flag != "" && t.successText.text == "" {
+		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
+			f.name, s.forms[otherOf(f.index)])
 	}
 }
 
@@ -171,9 +187,11 @@ func (f *form) says(status int, envelope []value) (found string, missing bool, w
 		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
 	case f.isCode(code):
 		found = code.text()
+	case code.raw == `""`:
+		return "", false, f.Code + " is empty"
 	case code.kind != absent && (code.kind != null || !flagged && f.statuses == nil):
-		want := map[bool]string{true: " must be a whole number", false: " must be text, and not empty"}
-		return "", false, f.Code + want[f.numeric]
+		want := map[bool]string{true: "a whole number", false: "text"}
+		return "", false, f.Code + " has the wrong type: want " + want[f.numeric] + ", got " + code.typeName()
 	case succeeded:
 		found = success
 	case i >= 0 && (flag.kind != absent || envelope[textSlot].kind != absent): // it is of the backend
@@ -294,6 +312,17 @@ func (e Envelope) AppendFailure(dst []byte, code, message string) []byte {
 	return dst
 }
 
+// FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
+// and those of the first that the second does not have.
+func (t *Table) FailureInBoth(code, text string) []byte {
+	both := map[string]json.RawMessage{}
+	for _, f := range t.Forms() {
+		_ = json.Unmarshal(t.Envelope(f).AppendFailure(nil, code, text), &both)
+	}
+	out, _ := json.Marshal(both)
+	return out
+}
+
 // FailureStatus returns the HTTP status of a failure of the gateway: that which the form has for the code, if both it
 // and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the catalogue.
 func (e Envelope) FailureStatus(code string, status int) int {
@@ -323,8 +352,7 @@ func (c *Call) Status() int {
 	to := p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
-	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors,
-		c.success && c.status/100 != 2:
+	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors, c.success && c.status/100 != 2:
 		return c.status
 	case c.success && status[p.to] != 0:
 		return status[p.to]

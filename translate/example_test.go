@@ -56,7 +56,7 @@ func Example() {
 	fmt.Println(err)
 
 	// Output:
-	//  WRONG weight: has the wrong type: want a whole number in digits, got text
+	//  WRONG weight: has the wrong type: want a whole number in digits, got text with a leading zero
 	// {"parcel":{"to":"김하늘","grams":750,"speed":"fast","colour":"brown"}} <nil>
 	// defaulted [parcel.colour] unknown [stamp]
 	// {"st":"OK","txt":"on its way","nr":"20261121000017","addressee":"김하늘"} <nil>

@@ -113,9 +113,10 @@ func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 // A trace explains a message while it is translated: the scanner begins the entry of each value, and emit ends it.
 type trace struct {
 	Explanation
-	src []byte
-	few int           // fields without a row and in lists
-	at  map[*byte]int // by the first byte of a value: its entry, unless it is in the output
+	src    []byte
+	few    int           // fields without a row and in lists
+	at     map[*byte]int // by the first byte of a value: its entry, unless it is in the output
+	misfit string        // why a value from elsewhere does not fit
 
 	envelope []value // of a reply, as it was read
 }
@@ -186,6 +187,8 @@ func (x *trace) decide(v value, o Outcome, reason string) {
 	}
 	if at, ok := x.at[unsafe.StringData(v.raw)]; ok {
 		x.Fields[at].Outcome, x.Fields[at].Reason = o, reason
+	} else if o == OutcomePassed {
+		x.misfit = reason
 	}
 }
 
@@ -204,7 +207,7 @@ func (x *trace) wrote(c *Call, p *plan, n *node, e *entry, v value, after string
 	if delete(x.at, first); !ok {
 		one := ExplainedField{Outcome: OutcomeDefaulted, Offset: -1, Public: part == flagSlot || part == codeSlot}
 		if f != nil && f.class == Echoed && v.kind != absent {
-			one.Outcome, one.Before = OutcomeEchoed, strings.Clone(v.raw)
+			one.Outcome, one.Reason, one.Before = OutcomeEchoed, x.misfit, strings.Clone(v.raw)
 			one.Request = c.translation.request.fields[f.of].source
 		} else if v.kind != absent { // there is no room, or it is a list, whose items have entries
 			return
@@ -218,7 +221,7 @@ func (x *trace) wrote(c *Call, p *plan, n *node, e *entry, v value, after string
 	if e != nil {
 		path = n.pathOf(e)
 	}
-	if path = joinPath(n.top, c.pathIn(path, true)); one.Unknown {
+	if path, x.misfit = joinPath(n.top, c.pathIn(path, true)), ""; one.Unknown {
 		path = quoteName(path)
 	}
 	switch one.Target, one.After = path, after; {

@@ -5,10 +5,8 @@ import "reflect"
 // Keys are the keys of rows and of operations.
 var Keys = func() (keys []string) {
 	for _, t := range []reflect.Type{reflect.TypeFor[row](), reflect.TypeFor[operationKeys]()} {
-		for _, f := range reflect.VisibleFields(t) {
-			if key := tableKey(f); key != "" && f.Tag.Get("by") == "" {
-				keys = append(keys, key)
-			}
+		for _, k := range keysOf(t, nil) {
+			keys = append(keys, k.key)
 		}
 	}
 	return keys

@@ -94,7 +94,7 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 		f := Field{
 			Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.source, Target: r.target,
 			Class: r.class, Detail: r.detail(m), About: r.about, Exact: r.exact,
-			Drops: r.class == Lossy || r.otherwise == "drop" && r.digitsTo == number,
+			Drops: r.class == Lossy || r.Otherwise == "drop" && r.digitsTo == number,
 		}
 		if m == callbackMessage {
 			f.Message = string(Request)
@@ -119,6 +119,7 @@ func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
 // detail says how the value is translated, or why it is lossy.
 func (r *mapping) detail(m Message) (list Details) {
+	// The format must be a literal: a test of the console finds it in the source.
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
 	switch asNumber := r.digitsTo == number; {
 	case r.class == Defaulted:
@@ -127,6 +128,8 @@ func (r *mapping) detail(m Message) (list Details) {
 		say("from the request's %v", r.asked.Path[r.to])
 	case r.class == Lossy && (r.loss == "drop" || r.echoed != ""):
 		say("dropped and counted")
+	case r.class == Lossy && m == callbackMessage:
+		say("left out if it is %v, else the callback passes unchanged", r.always.json)
 	case r.class == Lossy && r.always.kind != absent:
 		say("only %v can be carried, else refused with %v", r.always.json, r.lossCode)
 	case r.class == Lossy:
@@ -134,14 +137,16 @@ func (r *mapping) detail(m Message) (list Details) {
 	case r.class != Exact:
 	case r.conversion == rearranged:
 		say("written as %v", r.pattern[r.to])
-	case r.conversion == decimal:
+	case r.conversion == decimal && asNumber:
 		say("as a decimal number")
+	case r.conversion == decimal:
+		say("as a decimal number in text")
 	case r.conversion == itemByItem:
 		say("item by item")
-	case r.empty.text != "" && asNumber:
-		say(`as a number, "" as %v`, r.empty.text)
-	case r.empty.text != "":
-		say(`as text, %v as ""`, r.empty.text)
+	case r.Empty.text != "" && asNumber:
+		say(`as a number, "" as %v`, r.Empty.text)
+	case r.Empty.text != "":
+		say(`as text, %v as ""`, r.Empty.text)
 	case r.conversion == digits && asNumber:
 		say("as a number")
 	case r.conversion == digits:
@@ -165,7 +170,7 @@ func (r *mapping) detail(m Message) (list Details) {
 	if r.omitted.kind != absent {
 		say("left out if it is %v", r.omitted.json)
 	}
-	if r.otherwise == "drop" && r.digitsTo == number {
+	if r.Otherwise == "drop" && r.digitsTo == number {
 		say("another word as null")
 	}
 	return list

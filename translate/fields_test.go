@@ -9,7 +9,7 @@ import (
 // Rows have the text and the example that fields has for their name.
 func TestFieldsDescribeRows(t *testing.T) {
 	t.Parallel()
-	table := overlaid(t, "fields: {price: [amount to charge, '500'], tax: [tax amount, '7']}\n"+
+	table := overlaid(t, "fields: {price: [amount to charge, 500], tax: [tax amount, 7]}\n"+
 		"operations: {bill.create: {request: {bill.tax: {lost: drop}}}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
 		example := table.Operation("bill.create").Schema(translate.Request, form).Example
@@ -27,7 +27,7 @@ func TestFieldsDescribeRows(t *testing.T) {
 func TestFieldsOfCallbackWithConstant(t *testing.T) {
 	t.Parallel()
 	for _, f := range tableOf(t, "values").Callback.Fields() {
-		if f.Source == "event" && (f.Refused != "" || f.Detail.String() != `only "moved" can be carried, else refused with BAD`) {
+		if f.Source == "event" && (f.Refused != "" || f.Detail.String() != `left out if it is "moved", else the callback passes unchanged`) {
 			t.Errorf("%+v", f)
 		}
 	}

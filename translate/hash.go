@@ -24,22 +24,27 @@ type hashPart struct {
 
 // readHash reads the hash of an operation: the row that has it, and the rows that are hashed.
 func (s *source) readHash(o *Operation, n *yaml.Node) {
-	rows := o.rows[Request]
-	find := func(n *yaml.Node, name string) int {
+	rows, inBoth := o.rows[Request], o.paths[0] != "" && o.paths[1] != ""
+	find := func(n *yaml.Node, name string, inOne bool) int {
 		slot := slices.IndexFunc(rows, func(r *row) bool { return r.id == name })
-		if slot < 0 {
-			s.errorf(n, "hash: the request of %s has no row %s", o.Name, name)
+		switch {
+		case slot < 0:
+			s.errorf(n, "hash: the request of %s has no row %s%s", o.Name, name, didYouMeanRow(name, rows))
+		case rows[slot].Role.Same == "never":
+			s.errorf(n, "hash: %s has role: %s, and the gateway may replace it", name, rows[slot].Role.name)
+		case rows[slot].items != nil || inBoth && rows[slot].onlyForm() >= 0 && !inOne:
+			s.errorf(n, "hash: %s cannot be a list, and needs a path in each form of the operation", name)
 		}
 		return slot
 	}
 	for name, of := range s.members(n, "hash") {
-		o.hash = &operationHash{in: find(name, name.Value)}
+		o.hash = &operationHash{in: find(name, name.Value, false)}
 		for _, item := range s.items(of, "hash") {
 			part, optional := strings.CutSuffix(s.str(item, "hash"), "?")
-			o.hash.of = append(o.hash.of, hashPart{find(item, part), optional})
+			o.hash.of = append(o.hash.of, hashPart{find(item, part, optional), optional})
 		}
 	}
-	if n != nil && n.Kind == yaml.MappingNode && len(n.Content) != 2 {
+	if n != nil && n.Kind == yaml.MappingNode && (len(n.Content) != 2 || len(n.Content[1].Content) == 0) {
 		s.errorf(n, "hash must be the row with the hash, and the rows that are hashed, as in {hash: [id, phone?, price]}")
 	}
 }
@@ -68,6 +73,8 @@ func (c *Call) Sign() (Signature, error) {
 			reason = why(IsMissing)
 		case v.countsAsAbsent():
 			continue
+		case f.digits && !allDigits(v.text()):
+			reason = why(wantDigits, v.notDigits())
 		}
 		if reason.Format != "" {
 			return Signature{}, p.table.refusal(f.source, reason)

@@ -3,8 +3,9 @@ package translate
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,6 +47,9 @@ type fault struct {
 	at     int
 }
 
+// duplicateName is the reason of a fault.
+const duplicateName = "the name appears twice"
+
 // findFault reads an invalid document a second time, to find where the mistake is.
 func findFault(doc []byte) *fault {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
@@ -57,16 +61,21 @@ func findFault(doc []byte) *fault {
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return &fault{reason: why("empty, but must be a JSON object")}
 	}
-	syntax := &jsontext.SyntacticError{}
-	errors.As(err, &syntax)
-	at, reason := int(syntax.ByteOffset), why("not JSON at byte %v", syntax.ByteOffset)
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		reason = why("the name appears twice")
-	case isEUCKR(doc):
-		reason = why("EUC-KR, but must be UTF-8")
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return &fault{reason: why("not JSON")}
 	}
-	return &fault{quoteName(pathOf(string(syntax.JSONPointer))), reason, at}
+	field := quoteName(pathOf(string(syntax.JSONPointer)))
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return &fault{field, why(duplicateName), int(syntax.ByteOffset)}
+	}
+	if isEUCKR(doc) {
+		return &fault{field, why("EUC-KR, but must be UTF-8"), int(syntax.ByteOffset)}
+	}
+	if strings.Contains(fmt.Sprint(syntax.Err), "surrogate pair") {
+		return &fault{field, why("half of a character at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}
+	}
+	return &fault{field, why("not JSON at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}
 }
 
 // isEUCKR reports whether a text is not UTF-8, but EUC-KR or its extension CP949, as old programs send it.
@@ -113,14 +122,25 @@ const maxName = 64
 // quoteName returns a name, or a path, of a message for a text: what is not printable is escaped, and a long name is
 // cut.
 func quoteName(name string) string {
-	quoted, length := strconv.QuoteToGraphic(name[:min(len(name), 4*maxName)]), 0
-	quoted = quoted[1 : len(quoted)-1]
-	for i := range quoted {
-		if length++; length > maxName {
-			return quoted[:i] + "…"
+	var out []byte
+	for i, length := 0, 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		piece := name[i : i+size]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			piece = fmt.Sprintf(`\x%02x`, name[i])
+		case r > 0xffff && !unicode.IsGraphic(r):
+			piece = fmt.Sprintf(`\U%08x`, r)
+		case !unicode.IsGraphic(r):
+			piece = fmt.Sprintf(`\u%04x`, r)
 		}
+		if length += utf8.RuneCountInString(piece); length > maxName {
+			return string(out) + "…"
+		}
+		out = append(out, piece...)
+		i += size
 	}
-	return quoted
+	return string(out)
 }
 
 // pathOf returns the path of a JSON pointer.

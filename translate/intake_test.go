@@ -208,6 +208,17 @@ func TestR05_InvalidTextIsRefused(t *testing.T) {
 	}
 }
 
+// A program that cuts a name in the middle of an emoji writes half of it.
+func TestHalfACharacterIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, half := range []string{`\ud83d`, `\ude00`, `a\ud83dx`} {
+		doc := `{"apikey":"k","bill":{"member_nm":"` + half + `"}}`
+		call := shipped().Operation("bill.create").Translation("legacy", "v2").Start()
+		_, err := call.Request(nil, []byte(doc))
+		equal(t, fmt.Sprint(err), fmt.Sprintf("VALIDATION_001 bill.member_nm: half of a character at byte %d", strings.Index(doc, `\`)), doc)
+	}
+}
+
 // checkRefusedCallback checks that two readers could not take a callback for different ones.
 func checkRefusedCallback(t *testing.T, doc string, forms [2]translate.Form) {
 	t.Helper()

@@ -16,7 +16,7 @@ func (p pair) hasNull() bool { return p.has(func(c constant) bool { return c.kin
 // isSpecial reports whether a pair says nothing about other values: it says what null is, or with digits what "" is, or
 // that digits are those of a missing field.
 func (r *row) isSpecial(p pair) bool {
-	isOfMissing := func(c constant) bool { return slices.Contains(r.absent, c) }
+	isOfMissing := func(c constant) bool { return slices.Contains(r.Absent, c) }
 	differs := func(c constant) bool { return trimZeros(c.text) != trimZeros(p.Values[0].text) }
 	isNone := func(c constant) bool { return c.json == `""` }
 	return p.hasNull() || r.digits && (p.has(isNone) || p.has(isOfMissing) && !p.has(differs))
@@ -39,17 +39,18 @@ func (p pairs) find(from, to int, value string) (constant, bool) {
 	return constant{}, false
 }
 
-// add adds a pair with a value of each form.
-func (p *pairs) add(values []constant) {
+// add adds a pair with a value of each form, and reports whether it has an effect: other pairs do not have all values.
+func (p *pairs) add(values []constant) (effect bool) {
 	for f, v := range values {
 		if f == len(p.at) {
 			p.at = append(p.at, map[string]int{})
 		}
 		if _, shared := p.at[f][v.text]; !shared {
-			p.at[f][v.text] = len(p.list)
+			p.at[f][v.text], effect = len(p.list), true
 		}
 	}
 	p.list = append(p.list, pair{values})
+	return effect
 }
 
 // readPairs reads pairs of a row that have a value for each form.
@@ -62,6 +63,11 @@ func (s *source) readPairs(r *row) (all []pair) {
 		if f := slices.Index(p.Values, constant{}); f >= 0 {
 			s.errorf(item, "a pair needs a value for %s", s.forms[f])
 			continue
+		}
+		for f, v := range p.Values[:2] {
+			if v.kind == number && r.digitsIn(&s.table.forms[f]) == text {
+				s.errorf(item, "values: %s writes numbers as text: write %q in quotes", s.forms[f], v.text)
+			}
 		}
 		all = append(all, p)
 	}
@@ -87,15 +93,15 @@ func (s *source) readValues(r *row) {
 		}
 		switch converts := s.table.convertsDigits(r) && !r.isMoved() && slices.Max(r.width) == 0; {
 		case alike && inText.json == otherWord && inNumbers.json == otherWord:
-			r.otherwise = "pass"
+			r.Otherwise = "pass"
 		case alike && inText.json == otherWord && inNumbers.kind == null:
-			r.otherwise = "drop"
+			r.Otherwise = "drop"
 		case p.has(isWord):
 			right = alike && r.addMissing(p)
 		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
-			r.empty = inNumbers
-		default:
-			r.Values.add(p.Values)
+			r.Empty = inNumbers
+		case !r.Values.add(p.Values):
+			s.errorf(at, "values: a pair has no effect: others before it have the same values")
 		}
 		if !right {
 			s.errorf(at, "values: missing stands beside one value of one form, and other beside null or other")
@@ -110,16 +116,16 @@ func (s *source) readValues(r *row) {
 // value does not leave it out if a pair before says what it is.
 func (r *row) addMissing(p pair) bool {
 	for f, v := range p.Values {
-		if v.json == otherWord || v.kind == null || r.absent[f].kind != absent {
+		if v.json == otherWord || v.kind == null || r.Absent[f].kind != absent {
 			return false
 		}
 		if v.kind == absent { // the word missing
 			continue
 		}
 		_, paired := r.Values.find(f, f, v.text)
-		if r.absent[f] = v; !paired && !r.isEmpty(value{raw: v.json, kind: v.kind}) {
+		if r.Absent[f] = v; !paired && !r.isEmpty(value{raw: v.json, kind: v.kind}) {
 			r.leavesOut[f] = v
 		}
 	}
-	return (r.absent[0].kind == absent) != (r.absent[1].kind == absent)
+	return (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,8 +27,8 @@ func (s *source) readTable() {
 	if !s.decode(s.root, "a table", &keys) {
 		return
 	}
-	in := keys.Unknown
-	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: in.Request, Reply: in.Reply, callbackMessage: in.Reply}
+	onReply := keys.Unknown.Reply
+	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: keys.Unknown.Request, Reply: onReply, callbackMessage: onReply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -64,31 +65,57 @@ func (s *source) readTable() {
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
-	s.readCallbacks(keys.Callbacks)
+	s.readCallbacks(keys.Callbacks, keys.Operations)
 	s.checkReferences(keys.Operations)
+	for _, name := range names(keys.Fields) {
+		switch key, _ := find(keys.Fields, name); {
+		case t.fields[name].used || len(s.problems) > 0:
+		case len(t.files) == 1 || key.Column >= fileColumns:
+			s.errorf(key, "fields: no row has the name %s", name)
+		default: // an overlay has removed its rows
+			*keys.Fields = *without(keys.Fields, name)
+		}
+	}
 }
 
-// readFieldText reads what `fields` says of a field: a text, or a text and an example.
+// readFieldText reads what `fields` says of a field: a text, or a text and an example. The type of the example is that
+// of the field if its rows have no conversion.
 func (s *source) readFieldText(n *yaml.Node) *fieldText {
-	f, list := &fieldText{}, listOf(n)
-	if f.about = s.str(list[0], "a field"); len(list) > 1 {
-		f.example = s.str(list[1], "an example")
+	f, list := &fieldText{kind: text}, listOf(n)
+	if f.about = s.str(list[0], "a field"); len(list) == 1 {
+		return f
+	}
+	n = list[1]
+	f.example = s.str(n, "an example")
+	switch {
+	case n.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
+		f.kind = boolean
+	case (n.Tag == "!!int" || n.Tag == "!!float") && isDecimal(f.example):
+		f.kind = number
 	}
 	return f
 }
 
-// readMoves reads which meanings values of a role have, and which can follow after which. They have no spaces: the
-// store joins them.
+// moveExpression finds the meanings of a move. They have no spaces: the store joins them.
+var moveExpression = regexp.MustCompile(`^(\S+) to (\S+)$`)
+
+// readMoves reads which meanings values of a role have, and which can follow after which.
 func (s *source) readMoves(r *role, n *yaml.Node) {
 	r.next = map[string][]string{}
+	if r.Secret && r.Public {
+		s.errorf(n, "role %s cannot be secret and public", r.name)
+	}
+	if r.Same != "" && r.Many {
+		s.errorf(n, "role %s cannot have many rows and be the same in request and reply", r.name)
+	}
 	for _, move := range r.Moves {
-		ends := strings.Fields(move)
-		if len(ends) != 3 || ends[1] != "to" {
+		ends := moveExpression.FindStringSubmatch(move)
+		if ends == nil {
 			s.errorf(child(n, "moves"), "moves: %q is not like \"unpaid to paid\"", move)
 			continue
 		}
-		r.next[ends[0]] = append(r.next[ends[0]], ends[2])
-		for _, meaning := range []string{ends[0], ends[2]} {
+		r.next[ends[1]] = append(r.next[ends[1]], ends[2])
+		for _, meaning := range ends[1:] {
 			if !slices.Contains(r.means, meaning) {
 				r.means = append(r.means, meaning)
 			}
@@ -96,7 +123,7 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 	}
 	for _, meaning := range r.Done {
 		if !slices.Contains(r.means, meaning) {
-			s.errorf(child(n, "done"), "done: role %s has no meaning %q", r.name, meaning)
+			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning, DidYouMean(meaning, r.means))
 		}
 	}
 }
@@ -119,7 +146,11 @@ func (s *source) readSuccess(n *yaml.Node) {
 			c.json = string(appendString(nil, c.text))
 		}
 		if c.text == "" || c.kind == boolean {
-			s.errorf(n, "codes.success: the code for %s, text or a number, is missing", form.name)
+			missing := "the code for %s, text or a number, is missing"
+			if form.object != "" {
+				missing = "%s has its code in an object, so it needs a flag, or the code of a success, text or a number"
+			}
+			s.errorf(n, "codes.success: "+missing, form.name)
 		}
 		form.numeric, form.code, form.success = c.kind == number, c, cmp.Or(form.flagIs[1], c)
 	}
@@ -208,28 +239,43 @@ func hasMeaning(meanings ...string) func(r *row) bool {
 // readForms reads the two forms of the table, then those that are like one of them: such a form has everything of the
 // other one, but for what it says itself.
 func (s *source) readForms(n *yaml.Node) {
+	prefixes := map[string]bool{"": true}
 	for name, value := range s.members(n, "forms") {
 		index := len(s.table.forms)
 		f := form{
 			table: s.table, name: Form(s.str(name, "the name of a form")), index: index, like: index, digits: text,
-			codesOfForm: codesOfForm{map[string]string{}, map[string][]string{}, map[string]Meaning{}, map[string]bool{}},
+			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
 		}
 		if like := child(value, "like"); like != nil {
 			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like != f.like {
 				s.errorf(like, "like: %s is none of the two forms before it", show(like))
 				continue
 			}
-			value = without(mapLevel.merge(child(n, like.Value), value), "like", "prefix") // no partner speaks this form
+			if prefix := child(value, "prefix"); prefix != nil {
+				s.errorf(prefix, "prefix is not allowed beside like: no partner speaks this form")
+			}
+			value = without(mapLevel.merge(without(child(n, like.Value), "prefix"), value), "like")
 		} else if index == 2 || index > 0 && s.table.forms[index-1].like < index-1 {
 			s.errorf(name, "forms: a table has two forms, then those that are like one of them, but %q is another one",
 				name.Value)
 			continue
 		}
+		if isReserved(name.Value) {
+			s.errorf(name, "a form cannot be named %q, which is a key of rows or operations", name.Value)
+		}
 		if s.decode(value, "a form", &f) {
 			if f.Numbers == "json" {
 				f.digits = number
 			}
-			s.readEnvelope(&f)
+			s.readEnvelope(name, &f)
+			switch at := child(value, "prefix"); {
+			case at == nil:
+			case !strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/"):
+				s.errorf(at, "prefix must begin and end with a slash, but is %q", f.Prefix)
+			case prefixes[f.Prefix]:
+				s.errorf(at, "prefix: the other form has it, too, so no path shows the form of a call")
+			}
+			prefixes[f.Prefix] = true
 		}
 		s.table.forms = append(s.table.forms, f)
 	}

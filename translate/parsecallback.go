@@ -1,17 +1,20 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// readCallbacks reads the callback of the table.
-func (s *source) readCallbacks(n *yaml.Node) {
+// readCallbacks reads the callback of the table. operations is the node of all operations.
+func (s *source) readCallbacks(n, operations *yaml.Node) {
 	for name, value := range s.members(n, "callbacks") {
 		switch {
 		case s.table.Callback != nil:
 			s.errorf(name, "callbacks: a table can have only one, but %q is another one", name.Value)
+		case child(operations, name.Value) != nil:
+			s.errorf(name, "callbacks: %s is the name of an operation", name.Value)
 		default:
 			s.readCallback(name, value)
 		}
@@ -24,14 +27,17 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	var keys struct {
 		Method  string         `is:"POST|PUT" must:"be"`
 		Result  byForm[string] `is:"a field name"` // the object that holds the fields
-		Answer  byForm[string] `must:"be"`
-		Request *yaml.Node     `must:"be"`
+		Answer  byForm[string]
+		Request *yaml.Node `must:"be"`
 	}
 	c := &Callback{Name: o.Name, operation: o}
 	if s.table.Callback = c; !s.decode(n, "a callback", &keys) {
 		return
 	}
 	c.Method, c.under, c.answers = keys.Method, keys.Result, keys.Answer
+	for f, json := range keys.Answer {
+		s.checkAnswer(f, json, cmp.Or(child(n, "answer"), name))
+	}
 	before := len(s.problems)
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
@@ -44,8 +50,8 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		}
 	}
 	if c.identified == nil {
-		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by which it "+
-			"says what it is about", name.Value)
+		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by which it says "+
+			"what it is about", name.Value)
 	}
 	for _, r := range rows {
 		for f, path := range r.Path {
@@ -53,5 +59,15 @@ func (s *source) readCallback(name, n *yaml.Node) {
 				r.Path[f] = joinPath(keys.Result[f], path)
 			}
 		}
+	}
+}
+
+// checkAnswer checks the answer with which a receiver acknowledges a callback.
+func (s *source) checkAnswer(f int, json string, n *yaml.Node) {
+	form := &s.table.forms[f]
+	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
+	if _, is := form.acknowledged([]byte(json), max(s.table.depth, 1)); form.has != nil && !is {
+		s.errorf(cmp.Or(child(n, s.forms[f]), n), "answer.%s must be a JSON object with %s %s, by which an "+
+			"acknowledgement is recognised", s.forms[f], form.shows(), form.success.json)
 	}
 }

@@ -67,7 +67,7 @@ func (s *source) addToCatalogue(code string, means Meaning) {
 	}
 }
 
-// readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the code
+// readCodesOf reads the codes of a form that the first form does not have, or that mean one thing more there: the codes
 // of the first form that each stands for, or what it means. If a code is in the catalogue, its meaning there cannot be
 // changed, with one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then
 // not_found.
@@ -75,25 +75,37 @@ func (s *source) readCodesOf(form *form) {
 	t := s.table
 	for code, is := range s.members(form.Codes, "codes") {
 		what := "codes." + s.str(code, "a code")
-		first, means := s.str(is, what), Meaning(is.Value)
 		known, in := t.inCatalogue[code.Value]
-		changes := in && known.Means != means && (known.Means != CallerRefused || means != NotFound)
-		switch isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means); {
-		case first == "":
-		case form.code.text == code.Value, s.isSuccess(first), isMeaning && s.isSuccess(code.Value):
-			s.errorf(is, "codes: the code of a success has no other meaning, stands for no other code, and none stands for it")
-		case isMeaning && means == open:
-			form.known[code.Value] = ""
-		case isMeaning && (changes || !in && form.index == 0):
-			s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
-		case isMeaning:
-			form.known[code.Value] = means
-			t.Meanings = append(t.Meanings, CodeMeaning{code.Value, form.name, means})
-		case form.index == 0:
-			s.errorf(is, "codes: a code of %s stands for itself; write what else it means", form.name)
-		default:
-			form.first[code.Value] = s.text(is, what, "a code")
-			form.own[first] = append(form.own[first], code.Value)
+		for _, one := range listOf(is) {
+			first := s.str(one, what)
+			means := Meaning(first)
+			isMeaning := !t.InCatalogue(first) && slices.Contains(groups, means)
+			changes := known.Means != means && (known.Means != CallerRefused || means != NotFound)
+			switch {
+			case first == "":
+			case isMeaning && is != one:
+				s.errorf(one, "%s: a list has only codes of %s, but %s is a meaning", what, t.forms[0].name, first)
+			case isMeaning && s.isSuccess(code.Value):
+				s.errorf(code, "%q is the code of a success and cannot have a meaning", code.Value)
+			case isMeaning && means != open && !in && form.index == 0:
+				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name,
+					DidYouMean(code.Value, t.Catalogue))
+			case isMeaning && means != open && in && changes:
+				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
+			case means == open:
+				form.known[code.Value] = ""
+			case isMeaning:
+				form.known[code.Value] = means
+				t.Meanings = append(t.Meanings, CodeMeaning{code.Value, form.name, means})
+			case form.index == 0:
+				s.errorf(one, "codes: a code of %s stands for itself; write what else it means", form.name)
+			case s.isSuccess(first), form.code.text == code.Value:
+				s.errorf(one, "codes: the code of a success stands for no other code, and none stands for it")
+			default:
+				s.text(one, what, "a code")
+				form.first[code.Value] = cmp.Or(form.first[code.Value], first)
+				form.own[first] = append(form.own[first], code.Value)
+			}
 		}
 	}
 }

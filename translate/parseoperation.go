@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ type operationKeys struct {
 	Creates        string            `is:"a role"`
 	Sets           map[string]string `is:"a role"`
 	Bare           string            `is:"a form"`
-	Status         byForm[int]       // of a success, with a body
+	Status         byForm[int]       `is:"200..203"` // of a success, with a body
 	Result         string            `is:"list"`
 	Hash           *yaml.Node        // what is hashed
 	Request, Reply *yaml.Node        `must:"be"`
@@ -47,8 +48,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		s.readHash(o, k.Hash)
 	}
 	// An address that nothing was created with is notified of what may come again.
-	registers := func(r *row) bool { return r.Role.Same == "never" }
-	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], registers)
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Same == "never" })
 	s.checkOperation(o, name, n)
 }
 
@@ -58,24 +58,37 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	showsSuccess := func(r *row) bool { // a secret can be missing
 		return r.Path[bare] != "" && (r.must && !r.Role.Secret || r.Means != nil)
 	}
-	if o.list && o.paths[0] != "" && o.paths[1] != "" {
-		s.errorf(name, "%s: result: list is not translated, so only one form can have a path", o.Name)
-	}
-	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
-		s.errorf(child(n, "creates"), "%s: creates needs effect: write and a row of the request with role: %s",
-			o.Name, o.Created)
-	}
-	if bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: bare needs a row of its form in the reply whose role has same: must, or with means, to "+
-			"recognise a success", o.Name)
+	for _, rule := range []struct {
+		is   bool
+		at   *yaml.Node
+		text string
+	}{
+		{o.paths[0]+o.paths[1] == "", name, "the path is missing; give it one form, or both"},
+		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
+		{
+			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
+			"creates needs effect: write and a row of the request with role: " + o.Created,
+		},
+		{len(o.sets) > 0 && o.Effect != Write, child(n, "sets"), "sets needs effect: write"},
+		{bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name, "bare cannot be a form that has its results in an object"},
+		{
+			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
+			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",
+		},
+	} {
+		if rule.is {
+			s.errorf(rule.at, "%s: %s", o.Name, rule.text)
+		}
 	}
 }
 
 // roleName returns the name of a declared role, or "".
 func (s *nodes) roleName(n *yaml.Node, what string) string {
 	name := s.str(n, what)
-	if name != "" && s.table.roles[name] == nil {
-		s.errorf(n, "%s: the table has no role %q%s", what, name, DidYouMean(name, slices.Collect(maps.Keys(s.table.roles))))
+	if roles := s.table.roles; roles[name] == nil && name != "" {
+		known := slices.Sorted(maps.Keys(roles))
+		list := cmp.Or(strings.Join(known, ", "), "none")
+		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, list, DidYouMean(name, known))
 		return ""
 	}
 	return name

@@ -53,6 +53,9 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 	found, missing, wrong := p.fromForm.says(status, envelope)
 	if missing {
 		wrong = p.fromForm.Code + " is missing"
+		if p.bare {
+			wrong += ", and the fields are not those of a success without an envelope"
+		}
 		alone := envelope[flagSlot].kind == absent && code.kind == absent
 		if is.proven && alone && (status == o.status[p.from] || o.status[p.from] == 0 && status/100 == statusOK/100) {
 			found, wrong = success, ""

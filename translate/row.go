@@ -10,10 +10,9 @@ import (
 // A row is one field of one message, as the table declares it. Its lists are by form. An exported field is a key of the
 // table, unless its tag says that it is none.
 type row struct {
-	Path byForm[string] `by:"form" is:"a path"` // "" if the form lacks the field
-	Role *role          // noRole for none
-	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
-	NoValueWhile []string          `key:"no_value_while"`
+	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
+	Role         *role             // noRole for none
+	NoValueWhile []string          `key:"no_value_while"` // while the value of another row of the reply has one of these meanings, 0 and "" are no value
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	Fill         constant          // what the form that has the field gets from the other one
 	Lost         string            // what becomes of the field in the other form
@@ -22,67 +21,53 @@ type row struct {
 	Each         *yaml.Node        // of a list: the rows of its items, or what each value is
 	content
 
-	place
-	oneForm
-	answered
-	fieldText
-	items []*row // from Each: the rows of an item; nil for a row that is no list
-}
+	Optional bool `key:"-"` // required: false: a success without the field is complete
 
-// A place is where the table has a row.
-type place struct {
 	id     string // its name
 	node   *yaml.Node
 	source Row
-}
 
-// A oneForm is what becomes of a field, or of a value, that one form lacks.
-type oneForm struct {
-	always    constant // Fill, but for a path: for the form that has the field, if the message comes from the other form
-	echoed    string   // from Fill, a path: the name of the row of the request
-	asked     *row     // that row
-	loss      string   // from Lost: "drop" or "refuse"
-	lossCode  string
+	always   constant // Fill, but for a path: for the form that has the field, if the message comes from the other form
+	echoed   string   // from Fill, a path: the name of the row of the request
+	asked    *row     // that row
+	loss     string   // from Lost: "drop" or "refuse"
+	lossCode string
+
 	malformed string // the code of a value that the other form cannot represent
-}
 
-// An answered is what a reply or a callback must have.
-type answered struct {
-	must     bool // it must have the value that the request has in its row of the same role
-	repeats  bool // likewise, but another value passes and is counted
-	exact    bool // one difference between two backends is too many
-	optional bool // required: false: a success without the field is complete
-	shown    *row // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
+	must    bool // of a reply: it must have the value that the request has in its row of the same role
+	repeats bool // likewise, but another value passes and is counted
+	exact   bool // one difference between two backends is too many
+
+	about, example string
+	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
+
+	list  bool   // a list of single values, or of anything
+	shown *row   // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
+	items []*row // from Each: the rows of an item; nil for a row that is no list
 }
 
 // A content is what values a row can have: those of each item, if it is a list of values.
 type content struct {
 	As     byForm[string] // digits, decimal, or what each form writes
-	Shift  byForm[int]    // in the form that has one, the number is greater by this power of ten
+	Shift  byForm[int]    `is:"1..18"` // in the form that has one, the number is greater by this power of ten
 	Values pairs          // values that differ
 	Check  *yaml.Node     // the bounds of a value of a request
 
 	// From Values.
-	empty     constant         // the number that the form with text writes as ""
-	absent    byForm[constant] // in the form that has one, the other form leaves out the field instead of this value
+	Empty     constant         `key:"-"` // the number that the form with text writes as ""
+	Absent    byForm[constant] `key:"-"` // in the form that has one, the other form leaves out the field instead of this value
 	leavesOut byForm[constant] // that value, unless a pair before says what it is
-	otherwise string           // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
+	Otherwise string           `key:"-"` // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
 
-	spelling
-	bounds
-}
-
-// A spelling is how the forms write values, from As.
-type spelling struct {
+	// From As.
 	as      string // "digits" or "decimal"; "" for neither
 	digits  bool
 	numbers byForm[kind]   // of a row that says it: how each form writes the digits
 	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
 	pattern byForm[string] // by form: the places of the digits of a text
-}
 
-// The bounds are from Check: of the number of characters, or of the number in an `as: digits` row; 0 for none.
-type bounds struct {
+	// From Check. Bounds are of the number of characters, or of the number in an `as: digits` row; 0 for none.
 	min, max    int
 	exactDigits int
 	oneOf       []string
@@ -92,8 +77,9 @@ type bounds struct {
 func (t *Table) newContent() content {
 	n := len(t.forms)
 	return content{
-		Shift: make(byForm[int], n), absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
-		spelling: spelling{numbers: make(byForm[kind], n), width: make(byForm[int], n), pattern: t.everywhere("")},
+		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
+		numbers: make(byForm[kind], n),
+		width:   make(byForm[int], n), pattern: t.everywhere(""),
 	}
 }
 
@@ -145,7 +131,11 @@ func (f *mapping) misleads(v value) bool {
 }
 
 // A fieldText is what `fields` says of all rows with one name of a field.
-type fieldText struct{ about, example string }
+type fieldText struct {
+	about, example string
+	kind           kind // of the example
+	used           bool // a row has this name
+}
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.
 type Row struct {

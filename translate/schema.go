@@ -166,6 +166,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 			s.Items = f.each.schema(f.each.root, false)
 		}
 		s.Example = slices.Concat([]byte("["), s.Items.Example, []byte("]"))
+	case f.list: // the table does not look into it
 	case p.message == Request && f.oneOf != nil:
 		s.Type = "string"
 		for _, one := range f.oneOf {
@@ -192,7 +193,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 
 // describeValue describes a single value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, as, word := p.message == Request, text, cmp.Or(f.example, f.name())
+	request, as, word := p.message == Request, f.exampleKind, cmp.Or(f.example, f.name())
 	integer := f.as == "digits" && (!f.isMoved() || f.Shift[p.from] > 0)
 	if f.as != "" {
 		as = f.digitsIn(p.fromForm)
@@ -222,14 +223,14 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		}
 		if as == number {
 			s.Minimum, s.Maximum = f.min, f.max
-		} else if request && f.empty.kind == absent {
+		} else if request && f.Empty.kind == absent {
 			s.Pattern = map[bool]string{true: "^(0|[1-9][0-9]*)$", false: "^-?(0|[1-9][0-9]*)([.][0-9]+)?$"}[integer]
 		}
 	}
 	if f.Means != nil && f.Means[word] == "" {
 		word = slices.Min(slices.Collect(maps.Keys(f.Means)))
 	}
-	if s.Example = json.RawMessage(word); as == text {
+	if s.Example = json.RawMessage(word); as == text || as == absent {
 		s.Example = appendString(nil, word)
 	}
 	for _, one := range f.Values.list {
@@ -242,10 +243,10 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		}
 		s.Example = json.RawMessage(f.Values.list[0].Values[p.from].json)
 	}
-	if as == number && !request && f.mayBeWord() && f.otherwise != "drop" { // words stay as they are
+	if as == number && !request && f.mayBeWord() && f.Otherwise != "drop" { // words stay as they are
 		types = append(types, "string")
 	}
-	if as == number && (f.state >= 0 || f.otherwise == "drop") {
+	if as == number && (f.state >= 0 || f.Otherwise == "drop") {
 		types = append(types, "null")
 	}
 	slices.Sort(types)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -16,6 +17,7 @@ import (
 type source struct {
 	nodes
 	changes []RowChange
+	used    map[string]bool // by name of shared rows
 }
 
 // nodes read values from the nodes of a table, and collect problems, so that one run reports all of them.
@@ -53,33 +55,51 @@ func (s *nodes) items(n *yaml.Node, what string) []*yaml.Node {
 	return nil
 }
 
-// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. A key is the name of
-// a field in lower case, or what the tag `key` says. Tags: `by:"form"` is for the field that gets the values under the
-// names of the forms, `must:"be"` for a required key, `key:"-"` for what is no key, and `is` says what a text must be:
-// one of several words, or what func text names.
+// A keyOfField is a key of the table that a field of a struct has, and how its value is read.
+type keyOfField struct {
+	key, is  string
+	required bool
+	field    []int
+	form     int // whose value it is, beside those of the other forms; -1 if the key is not the name of a form
+}
+
+// keysOf returns the keys of a struct: the names of its exported fields in lower case, or what the tag `key` says, or
+// the names of the forms.
+func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
+	for _, f := range reflect.VisibleFields(t) {
+		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index, -1}
+		switch {
+		case !f.IsExported() || k.key == "-":
+		case f.Tag.Get("by") != "form":
+			keys = append(keys, k)
+		default:
+			for _, form := range forms {
+				k.key, k.form = string(form.name), form.index
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
+}
+
+// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
+// for the field that gets the values under the names of the forms, `must:"be"` for a required key, `key:"-"` for what
+// is no key, and `is` says what a text must be: one of several words, or what func text names.
 func (s *nodes) decode(n *yaml.Node, what string, into any) bool {
 	before, v, known := len(s.problems), reflect.ValueOf(into).Elem(), []string(nil)
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		key, is, field := tableKey(f), f.Tag.Get("is"), v.FieldByIndex(f.Index)
-		if f.Tag.Get("by") == "form" {
-			s.readForms(n, "", is, field)
-			for _, form := range s.table.forms {
-				known = append(known, string(form.name))
-			}
-			continue
-		}
-		value := child(n, key)
+	for _, k := range keysOf(v.Type(), s.table.forms) {
+		field, value := v.FieldByIndex(k.field), child(n, k.key)
+		known = append(known, k.key)
 		switch {
-		case key == "":
-			continue
+		case k.form >= 0:
+			s.readForm(value, k.key, k.is, field, k.form)
 		case value != nil:
-			s.read(value, key, is, field)
-		case f.Tag.Get("must") != "" && n.Kind == yaml.MappingNode:
-			s.errorf(n, "%s is missing in %s", key, what)
+			s.read(value, k.key, k.is, field)
+		case k.required && n.Kind == yaml.MappingNode:
+			s.errorf(n, "%s is missing in %s", k.key, what)
 		case strings.HasPrefix(field.Type().Name(), "byForm"):
-			s.readForms(nil, key, is, field)
+			s.ofForms(field)
 		}
-		known = append(known, key)
 	}
 	for key := range s.members(n, what) {
 		if !slices.Contains(known, key.Value) {
@@ -89,43 +109,51 @@ func (s *nodes) decode(n *yaml.Node, what string, into any) bool {
 	return len(s.problems) == before
 }
 
-// tableKey returns the key of a field, or "".
-func tableKey(f reflect.StructField) string {
-	if f.Tag.Get("key") == "-" || !f.IsExported() {
-		return ""
-	}
-	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
-}
-
 // byForm has something for each form of a table.
 type byForm[T any] []T
 
-// readForms reads what the forms have under their names in the mapping n, beside other keys if key is "". A form that
-// is like another one has what that has, if it has nothing of its own.
-func (s *nodes) readForms(n *yaml.Node, key, is string, list reflect.Value) {
-	if list.IsNil() {
-		list.Set(reflect.MakeSlice(list.Type(), len(s.table.forms), len(s.table.forms)))
+// ofForms returns the field of a struct with something for each form.
+func (s *nodes) ofForms(field reflect.Value) reflect.Value {
+	if field.IsNil() {
+		field.Set(reflect.MakeSlice(field.Type(), len(s.table.forms), len(s.table.forms)))
 	}
-	for f, form := range s.table.forms {
-		name, into := string(form.name), list.Index(f)
-		switch value := child(n, name); {
-		case value == nil:
-			into.Set(list.Index(form.like))
-		case value.Tag == nullTag && key == "" && into.Kind() == reflect.String: // it has none
-			into.SetString("")
-		default:
-			s.read(value, strings.TrimPrefix(key+"."+name, "."), is, into)
-		}
+	return field
+}
+
+// readForm reads what a form has. A form that is like another one has what that has, if n is nil.
+func (s *nodes) readForm(n *yaml.Node, key, is string, field reflect.Value, form int) {
+	list, like := s.ofForms(field), s.table.forms[form].like
+	into := list.Index(form)
+	switch {
+	case n == nil:
+		into.Set(list.Index(like))
+	case n.Tag == nullTag && key == string(s.table.forms[form].name) && into.Kind() == reflect.String: // it has none
+		into.SetString("")
+	default:
+		s.read(n, key, is, into)
 	}
 }
 
 // read reads the value of a key into a field.
 func (s *nodes) read(n *yaml.Node, key, is string, into reflect.Value) {
 	switch v := into.Addr().Interface().(type) {
-	case *bool, *int, *[]string:
-		if n.Decode(v) != nil || n.Tag == nullTag {
-			want := map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a number", reflect.Slice: "a list of texts"}
-			s.errorf(n, "%s must be %s, but is %s", key, want[into.Kind()], show(n))
+	case *bool:
+		if n.Tag != "!!bool" || n.Decode(v) != nil {
+			s.errorf(n, "%s must be true or false, but is %s", key, show(n))
+		}
+	case *int:
+		var low, high int
+		fmt.Sscanf(is, "%d..%d", &low, &high)
+		if *v, _ = strconv.Atoi(n.Value); n.Tag != "!!int" || *v < low || *v > high {
+			s.errorf(n, "%s must be a number from %d to %d, but is %s", key, low, high, show(n))
+		}
+	case *[]string:
+		*v = nil
+		for _, item := range s.items(n, key) {
+			*v = append(*v, s.text(item, key, is))
+		}
+		if n.Kind == yaml.SequenceNode && len(*v) == 0 {
+			s.errorf(n, "%s needs at least one value", key)
 		}
 	case *map[string]string:
 		*v = map[string]string{}
@@ -148,17 +176,24 @@ func (s *nodes) read(n *yaml.Node, key, is string, into reflect.Value) {
 			s.decode(n, key, v)
 			return
 		}
-		if n.Kind == yaml.ScalarNode && into.Type().Elem().Kind() == reflect.String { // one text for all
-			into.Set(reflect.MakeSlice(into.Type(), len(s.table.forms), len(s.table.forms)))
-			for f := range s.table.forms {
-				s.read(n, key, is, into.Index(f))
+		// A value for each form, or one text for all.
+		isForAll := n.Kind == yaml.ScalarNode && into.Type().Elem().Kind() == reflect.String
+		for f, form := range s.table.forms {
+			value, name := child(n, string(form.name)), key+"."+string(form.name)
+			if isForAll {
+				value, name = n, key
 			}
+			s.readForm(value, name, is, into, f)
+		}
+		if isForAll {
 			return
 		}
 		for name := range s.members(n, key) {
 			s.form(name, key)
 		}
-		s.readForms(n, key, is, into)
+		if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+			s.errorf(n, "%s needs a value for a form", key)
+		}
 	}
 }
 
@@ -218,6 +253,8 @@ func (s *nodes) constant(n *yaml.Node, inPair bool) constant {
 		return constant{json: n.Value}
 	case n.Kind != yaml.ScalarNode || n.Tag == nullTag:
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
+	case strings.HasPrefix(n.Value, "${"):
+		s.errorf(n, "a table has no ${env:NAME} and no ${file:PATH}: %q would be the value itself", n.Value)
 	case n.Tag == "!!int" && isDigits(n.Value):
 		return constant{number, n.Value, n.Value}
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):
@@ -249,8 +286,13 @@ func (s *nodes) fieldPath(n *yaml.Node, is string) string {
 		names = segments(path)
 	}
 	for _, name := range names {
-		if otherCharacter.MatchString(name) || strings.Trim(name, "0123456789") == "" {
-			s.errorf(n, "%s can have letters, digits, _, - and $, and not only digits, but is %q", is, name)
+		switch {
+		case otherCharacter.MatchString(name):
+			s.errorf(n, "%s can have letters, digits, _, - and $, but is %q", is, name)
+		case strings.Trim(name, "0123456789") == "":
+			s.errorf(n, "%s needs a letter, _, - or $, but is %q", is, name)
+		case n.Tag != "!!str":
+			s.errorf(n, "%s must be text: write %q in quotes", is, name)
 		}
 	}
 	return path

@@ -64,6 +64,9 @@ func (s States) Final(meaning string) bool {
 // table. After an unknown one it can have all.
 func (s States) After(meaning string) []string {
 	reached := []string{meaning}
+	if !slices.Contains(s.Meanings, meaning) {
+		return s.Meanings
+	}
 	for i := 0; i < len(reached); i++ {
 		for _, to := range s.role.next[reached[i]] {
 			if !slices.Contains(reached, to) {
@@ -71,7 +74,5 @@ func (s States) After(meaning string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(s.Meanings), func(m string) bool {
-		return slices.Contains(s.Meanings, meaning) && !slices.Contains(reached, m)
-	})
+	return slices.DeleteFunc(slices.Clone(s.Meanings), func(m string) bool { return !slices.Contains(reached, m) })
 }

@@ -11,10 +11,10 @@ func DidYouMean(name string, known []string) string {
 	}
 	best, distance := "", 1+min(2, (2+len(name))/4) // a short name with as many edits is a different name
 	for _, candidate := range known {
-		if candidate == "" || candidate == name || max(len(candidate)-len(name), len(name)-len(candidate)) > 3 {
+		if candidate == "" || candidate == name {
 			continue
 		}
-		switch d := edits(strings.ToLower(name), strings.ToLower(candidate)); {
+		switch d := edits(strings.ToLower(name), strings.ToLower(candidate), distance); {
 		case d < distance:
 			best, distance = candidate, d
 		case d == distance && candidate != best:
@@ -27,22 +27,21 @@ func DidYouMean(name string, known []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// edits returns the number of insertions, deletions and replacements that turn a into b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// edits returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b. If they
+// are more than most, it returns a greater number than most.
+func edits(a, b string, most int) int {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	for i := range len(a) {
-		above := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			least := above
-			if a[i] != b[j] {
-				least = 1 + min(above, row[j], row[j+1])
-			}
-			above, row[j+1] = row[j+1], least
-		}
+	switch {
+	case a == "" || b == "":
+		return len(a) + len(b)
+	case most <= 0 || max(len(a)-len(b), len(b)-len(a)) > most:
+		return most + 1
 	}
-	return row[len(b)]
+	least := min(edits(a[1:], b, most-1), edits(a, b[1:], most-1), edits(a[1:], b[1:], most-1))
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		least = min(least, edits(a[2:], b[2:], most-1))
+	}
+	return 1 + least
 }

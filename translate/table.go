@@ -39,26 +39,16 @@ type Table struct {
 	// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 	YAML func() ([]byte, error)
 
-	forms  []form // the first two, then those that are like one of them
-	roles  map[string]*role
-	fields map[string]*fieldText // by name of the field
-	files  []File                // the base table, then the overlays
-	limits
-	codes
-}
-
-// limits are what a message can have.
-type limits struct {
-	bounds  string             // who checks them: "upstream" or "enforce"
-	unknown map[Message]string // what happens to a field without a row
-	depth   int                // the deepest nesting of a message
-}
-
-// codes are those of a table for the gateway.
-type codes struct {
-	successText constant // of a success that came without an envelope
-	invalid     string   // of a refusal if the row names none
+	forms       []form             // the first two, then those that are like one of them
+	successText constant           // of a success that came without an envelope
+	invalid     string             // the code of a refusal if the row names none
+	bounds      string             // "upstream" or "enforce"
+	unknown     map[Message]string // what happens to a field without a row
+	roles       map[string]*role
+	fields      map[string]*fieldText // by name of the field
 	inCatalogue map[string]CodeMeaning
+	depth       int    // the deepest nesting of a message
+	files       []File // the base table, then the overlays
 }
 
 // A Message is the kind of a message: the request or the reply of an operation.
@@ -106,7 +96,7 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
 // depth are refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
-	t := &Table{limits: limits{depth: depth}, files: slices.Concat([]File{base}, overlays)}
+	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
 	s, problems := load(t)
 	if len(problems) > 0 {
 		return nil, problems
@@ -134,38 +124,30 @@ func (t *Table) Operation(name string) *Operation {
 	return nil
 }
 
-// with returns the row of a message that has a role, or nil.
-func (o *Operation) with(m Message, role string) *row {
-	for _, r := range o.rows[m] {
-		if r.Role.name == role {
-			return r
-		}
-	}
-	return nil
-}
-
 // HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
 // have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
-	lacks := func(f Form) bool { return o.PathOf(m, role, f) == "" }
-	return o.with(m, role) != nil && !slices.ContainsFunc(forms, lacks)
+	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
+		lacks := func(f Form) bool { return ofForm(o.table, f, r.Path) == "" }
+		return r.Role.name == role && !slices.ContainsFunc(forms, lacks)
+	})
 }
 
 // RequestRow returns the row of the request that has a role, or nil. filled reports that it writes a constant: whoever
 // calls, the upstream gets the same value. converted reports that the value can have another text in the other form.
 func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
-	r := o.with(Request, role)
-	if r == nil {
-		return nil, false, false
+	for _, r := range o.rows[Request] {
+		if r.Role.name == role {
+			of, filled = &r.source, filled || r.always.kind != absent
+			converted = converted || r.Values.replace || r.pattern[0] != "" || slices.Max(r.Shift) > 0
+		}
 	}
-	converted = r.Values.replace || r.pattern[0] != "" || slices.Max(r.Shift) > 0
-	return &r.source, r.always.kind != absent, converted
+	return of, filled, converted
 }
 
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
-	r := o.with(Reply, role)
-	return r != nil && r.optional
+	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.Role.name == role && r.Optional })
 }
 
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
@@ -177,8 +159,10 @@ func (o *Operation) Sets(role string) (value, means string) {
 
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
 func (o *Operation) PathOf(m Message, role string, form Form) string {
-	if r := o.with(m, role); r != nil {
-		return ofForm(o.table, form, r.Path)
+	for _, r := range o.rows[m] {
+		if r.Role.name == role {
+			return ofForm(o.table, form, r.Path)
+		}
 	}
 	return ""
 }
@@ -201,8 +185,10 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	}
 	o.paths[form] = "/"
 	for _, known := range t.Operations {
-		if r := known.with(Request, role); r != nil && r.Path[form] != "" && o.rows[Request] == nil {
-			o.rows[Request] = []*row{r}
+		for _, r := range known.rows[Request] {
+			if r.Role.name == role && r.Path[form] != "" && o.rows[Request] == nil {
+				o.rows[Request] = []*row{r}
+			}
 		}
 	}
 	o.compile()

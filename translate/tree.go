@@ -13,7 +13,7 @@ import (
 // load parses the table, merges the overlays into it and reads the result.
 func load(t *Table) (*source, Problems) {
 	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
-	s := &source{nodes: nodes{table: t, root: root}}
+	s := &source{nodes: nodes{table: t, root: root}, used: map[string]bool{}}
 	whole := s.root
 	for i, file := range t.files {
 		over, err := ParseYAML(file)
@@ -40,6 +40,11 @@ func load(t *Table) (*source, Problems) {
 		}
 		if i < len(t.files)-1 {
 			s.problems = nil // a later overlay may mend it
+		}
+	}
+	for name, rows := range s.members(child(whole, "shared"), "shared") {
+		if s.members(rows, "shared."+name.Value); !s.used[name.Value] {
+			s.errorf(name, "shared: no message has use: %s", name.Value)
 		}
 	}
 	s.root = without(whole, "shared")
@@ -106,9 +111,6 @@ var levels = map[level]map[string]level{
 	rowLevel:        {"each": rowsLevel, "means": mapLevel, "": valueLevel},
 }
 
-// namedLevels are those of what an overlay adds with a + before its name.
-var namedLevels = []level{operationLevel, callbackLevel, groupOfRows, rowLevel}
-
 var rowLevels = map[string]level{useKey: valueLevel, "": rowLevel}
 
 func (l level) below(key string) level {
@@ -168,7 +170,7 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 	}
 	for key, value := range Members(over) {
 		below := l.below(key.Value)
-		named := slices.Contains(namedLevels, below) && key.Value != "+"+useKey
+		named := below == operationLevel || below == callbackLevel || below == rowLevel && key.Value != "+"+useKey
 		name, plus := strings.CutPrefix(key.Value, "+")
 		if plus = plus && named; plus {
 			key.Value, key.Tag = name, "!!str"
@@ -188,6 +190,8 @@ func (s *source) check(over, base *yaml.Node, l level, isNew bool) {
 			s.errorf(key, "%s has no value; null removes it", key.Value)
 		case isNull && !known && !s.isPath(l, key.Value) && key.Value != useKey:
 			s.errorf(key, "%s: null removes it, but there is nothing with this name%s", name, hint())
+		case plus && (known || isNew):
+			s.errorf(key, "+%s: only what an overlay adds has a +; write it without", name)
 		case !plus && !known && !isNew && named:
 			s.errorf(key, "the table has no %s here; to add it, write +%[1]s%s", name, hint())
 		default:
@@ -201,13 +205,20 @@ func (s *source) expand(n *yaml.Node, l level) *yaml.Node {
 	if n.Kind != yaml.MappingNode || l == valueLevel {
 		return n
 	}
+	if l == tableLevel {
+		clear(s.used)
+	}
 	if l.isMessage() {
 		n = s.withUsed(n, l)
 	}
 	whole := *n
 	whole.Content = nil
 	for key, value := range Members(n) {
-		if value.Tag != nullTag || s.isPath(l, key.Value) {
+		if l == groupOfRows && key.Value == useKey { // rows could use themselves
+			s.errorf(key, "use: a shared group cannot use another; list both where it is used")
+		} else if l == rowsLevel && key.Value == useKey {
+			s.errorf(key, "use: only a request or a reply can use shared rows, not the items of a list")
+		} else if value.Tag != nullTag || s.isPath(l, key.Value) {
 			whole.Content = append(whole.Content, key, s.expand(value, l.below(key.Value)))
 		}
 	}
@@ -224,20 +235,26 @@ func (s *source) withUsed(message *yaml.Node, l level) *yaml.Node {
 	if message == nil || message.Kind != yaml.MappingNode {
 		return message
 	}
-	used := mappingAt(message)
+	used, from := mappingAt(message), map[string]string{}
 	for _, use := range listOf(child(message, useKey)) {
 		name := s.str(use, useKey)
 		rows, of := child(child(s.root, "shared"), name), rowsLevel
 		if reply := child(child(child(s.root, "operations"), name), string(Reply)); l == callbackRows && reply != nil {
 			rows, of = s.expand(reply, replyLevel), replyLevel
 		}
-		if name != "" && (rows == nil || rows.Tag == nullTag) {
+		if s.used[name] = true; name != "" && (rows == nil || rows.Tag == nullTag) {
 			s.errorf(use, "use: the table has no shared rows %q%s", name, DidYouMean(name, known))
 		}
 		for key, row := range Members(rows) {
-			if row.Tag != nullTag {
-				used.Content = append(used.Content, key, lent(row, of, l))
+			if row.Tag == nullTag {
+				continue
 			}
+			if from[key.Value] != "" {
+				s.errorf(use, "use: %s and %s both have the row %s", from[key.Value], name, key.Value)
+				continue
+			}
+			from[key.Value] = name
+			used.Content = append(used.Content, key, lent(row, of, l))
 		}
 	}
 	return l.merge(used, without(message, useKey))

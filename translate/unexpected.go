@@ -12,10 +12,12 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch path := n.pathOf(e); {
 	case e.node == nil && p.message == Request:
 		f, as, reason := p.fields[e.slot], &c.refusal, why(wantSingle, v.typeName())
-		if f.each != nil {
+		if f.each != nil || f.list {
 			reason = why(wantList, v.typeName())
 		}
 		switch {
+		case f.list && v.raw[0] == '[': // of one form, or as a whole
+			return
 		case f.Role != noRole:
 			as = &c.rejected
 		case p.from == p.to: // the upstream decides

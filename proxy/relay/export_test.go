@@ -32,6 +32,3 @@ func (r *Relay) Transport() *http.Transport {
 
 // FormType is formType.
 func FormType(given string) string { return formType(given) }
-
-// StateIn returns the state of the bill in the body of a callback.
-var StateIn = stateIn

@@ -38,7 +38,6 @@ import (
 	"billbridge/translate/billing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/tidwall/gjson"
 )
 
 // Options are the dependencies of a relay.
@@ -288,39 +287,15 @@ func (r *Relay) Wake() {
 
 // StateIn returns the state of the bill that a callback reports; none if the table describes none. Its body is in the
 // form of the partner.
-func (r *Relay) StateIn(c store.Callback) Reported {
+func (r *Relay) StateIn(c store.Callback) billing.Reported {
 	s, form := r.current.Load(), translate.Form(c.Form)
 	// A reload may have replaced the table in the meantime.
 	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) {
-		return Reported{}
+		return billing.Reported{}
 	}
 	read, err := billing.ReadOperation(s.config.Table)
 	if err != nil { // the table describes no state
-		return Reported{}
+		return billing.Reported{}
 	}
-	return stateIn(s.rows.Explain(c.Body, form, form), read, form)
-}
-
-// A Reported is the state of the bill that a callback reports.
-type Reported struct {
-	Word    string // of its form; "" if it has no state that the table knows
-	Means   string
-	Unknown bool // it has another one
-}
-
-// stateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the
-// reply of read.
-func stateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) (is Reported) {
-	path := read.PathOf(translate.Reply, billing.State, form)
-	for _, f := range e.Fields {
-		if f.Unknown || path == "" || !strings.HasSuffix("."+f.Source, "."+path) {
-			continue
-		}
-		word := gjson.Parse(f.Before).String()
-		if means := read.Table().States(billing.State).Of(word, form); means != "" {
-			return Reported{Word: strings.Clone(word), Means: means}
-		}
-		is.Unknown = is.Unknown || word != ""
-	}
-	return is
+	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }

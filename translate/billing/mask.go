@@ -51,6 +51,30 @@ func mask(e *translate.Explanation, f *translate.ExplainedField, raw string) str
 	return Hidden
 }
 
+// A Reported is the state of the bill that a callback reports.
+type Reported struct {
+	Word    string // of its form; "" if it has no state that the table knows
+	Means   string
+	Unknown bool // it has another one
+}
+
+// StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the
+// reply of read.
+func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) (is Reported) {
+	path := read.PathOf(translate.Reply, State, form)
+	for _, f := range e.Fields {
+		if f.Unknown || path == "" || !strings.HasSuffix("."+f.Source, "."+path) {
+			continue
+		}
+		word := gjson.Parse(f.Before).String()
+		if means := read.Table().States(State).Of(word, form); means != "" {
+			return Reported{Word: strings.Clone(word), Means: means}
+		}
+		is.Unknown = is.Unknown || word != ""
+	}
+	return is
+}
+
 // What values look like that are shown. Numbers of phones, cards and accounts have only digits, more than an amount or
 // a code and fewer than the id of a bill in the interface document. A code is no word, which can be a name: it has at
 // most two letters, or a _ or a digit.

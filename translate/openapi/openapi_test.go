@@ -43,9 +43,13 @@ const server = "https://bridge.example.com"
 const overlay = `
 forms: {legacy: {status: {404: "9980", 200: "0000"}}}
 fields:
+  agreed: [agreed, true]
+  rate: [rate, 1.5]
 operations:
   bill.create:
     request:
+      +bill.agreed: bill.agreed
+      +bill.rate: bill.rate
       +bill.months: {legacy: bill.months, as: digits, check: ..36}
       +bill.kind: {legacy: bill.kind, values: [{v2: A, legacy: "1"}, {v2: B, legacy: "2"}]}
       +bill.initials: {legacy: bill.initials, check: 2..3}
@@ -285,6 +289,8 @@ courier v2 /v2/shipments shipment.shipDate "20260102"
 courier v2 /v2/shipments shipment.parcels.0.sequence "1"
 courier v1 /api/1/label_create parcels.0.weight_g "heavy"
 messages classic /sms/send sendTime "2026"
+overlay v2 /bill bill.agreed "true"
+overlay v2 /bill bill.rate "1.5"
 overlay v2 /bill bill.months 37
 overlay v2 /bill bill.initials "ABCD"
 overlay legacy /if/bill/send bill.kind "A"

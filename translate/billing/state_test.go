@@ -1,9 +1,8 @@
-package relay_test
+package billing_test
 
 import (
 	"testing"
 
-	"billbridge/proxy/relay"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -25,18 +24,18 @@ func TestStateOfACallbackIsReadInItsForm(t *testing.T) {
 		form translate.Form
 		path string
 		word string
-		want relay.Reported
+		want billing.Reported
 	}{
-		{"legacy", "appr_state", "PAID", relay.Reported{Word: "PAID", Means: "paid"}},
-		{"legacy", "appr_state", "F", relay.Reported{Unknown: true}},
-		{"v2", "apprState", "F", relay.Reported{Word: "F", Means: "paid"}},
-		{"v2", "apprState", "PAID", relay.Reported{Unknown: true}},
+		{"legacy", "appr_state", "PAID", billing.Reported{Word: "PAID", Means: "paid"}},
+		{"legacy", "appr_state", "F", billing.Reported{Unknown: true}},
+		{"v2", "apprState", "F", billing.Reported{Word: "F", Means: "paid"}},
+		{"v2", "apprState", "PAID", billing.Reported{Unknown: true}},
 	} {
 		body := `{"apiKey":"k","billId":"b","apprState":"` + row.word + `"}`
 		if row.form == "legacy" {
 			body = `{"apikey":"k","bill_id":"b","appr_state":"` + row.word + `"}`
 		}
-		if got := relay.StateIn(table.Callback.Explain([]byte(body), row.form, row.form), read, row.form); got != row.want {
+		if got := billing.StateIn(table.Callback.Explain([]byte(body), row.form, row.form), read, row.form); got != row.want {
 			t.Errorf("%s of %s: %+v", row.word, row.form, got)
 		}
 	}
