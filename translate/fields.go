@@ -119,7 +119,6 @@ func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
 // detail says how the value is translated, or why it is lossy.
 func (r *mapping) detail(m Message) (list Details) {
-	// The format must be a literal: a test of the console finds it in the source.
 	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
 	switch asNumber := r.digitsTo == number; {
 	case r.class == Defaulted:

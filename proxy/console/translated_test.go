@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +26,29 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
 	must(t, err)
-	wanted := proxytest.Said(t, "say", "../../translate/*.go")
-	for _, about := range meanings(newConsole(t, Options{}).Config().Table) {
-		wanted[about] = 0
+	wanted := map[string]int{} // by text: how many values it has
+	const other = "operations: {bill.read: {reply: {apprPayType: {values: [{v2: null, legacy: other}]}}}}"
+	tables := [][]translate.File{{billing.Table()}, {billing.Table(), {Name: "overlay", Data: []byte(other)}}}
+	for _, pattern := range []string{"../../translate/examples/*.yaml", "../../translate/testdata/tables/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, path := range paths {
+			tables = append(tables, []translate.File{{Name: path, Data: []byte(proxytest.ReadFile(t, path))}})
+		}
+	}
+	for i, files := range tables {
+		table, err := translate.Compile(32, files[0], files[1:]...)
+		if err != nil { // it is no table
+			continue
+		}
+		for _, f := range fieldsOf(table) {
+			for _, d := range f.Detail {
+				wanted[d.Format] = len(d.Values)
+			}
+			if i == 0 && f.About != "" {
+				wanted[f.About] = 0
+			}
+		}
 	}
 	for english, args := range wanted {
 		if text := all.Texts[english]; text["ko"] == "" || len(text) != 1 {
@@ -53,18 +74,15 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 	}
 }
 
-// meanings returns those of all rows of a table.
-func meanings(table *translate.Table) (all []string) {
-	fields := table.Callback.Fields()
+// fieldsOf returns the fields of all messages of a table.
+func fieldsOf(table *translate.Table) (fields []translate.Field) {
+	if table.Callback != nil {
+		fields = table.Callback.Fields()
+	}
 	for _, o := range table.Operations {
 		fields = append(fields, o.Fields()...)
 	}
-	for _, f := range fields {
-		if f.About != "" {
-			all = append(all, f.About)
-		}
-	}
-	return all
+	return fields
 }
 
 func TestTranslated(t *testing.T) {

@@ -22,3 +22,6 @@ func (t *Counts) Merge(counted []Count) {
 		t.all.merge(n)
 	}
 }
+
+// AllWords are the words of notes, by kind and language.
+func AllWords() map[string]map[Language]string { return allWords() }
