@@ -61,7 +61,8 @@ func (t *Table) intakePlan(rows []*row) *plan {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
 			p.root.addField(path, entry{slot: len(p.fields)})
-			f := &mapping{row: &row{Role: noRole, malformed: t.invalid}, source: path}
+			f := &mapping{row: &row{Role: noRole}, direction: direction{source: path}}
+			f.malformed = t.invalid
 			if r.items != nil {
 				f.each = t.intakePlan(r.items)
 			}

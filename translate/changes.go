@@ -15,7 +15,7 @@ type RowChange struct {
 	Message string   // such as "bill.read reply"; several with commas between them, if they share the row
 	Before  string   // the row before, with its name; "" if it was added
 	After   string   // the row now; "" if it was removed
-	Lost    []string // what keeps wrong messages from passing: keys, and values with a meaning that they do not have now
+	Lost    []string // keys that keep wrong messages from passing, and values with another meaning now
 	Like    string   // of a row that was added: `; did you mean X?` if the message has a row with a similar name
 }
 
@@ -50,7 +50,8 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 				continue
 			}
 			// What is new uses the row if the overlay does not name it.
-			c := RowChange{File: file, Line: cmp.Or(lineOf(over, name), cmp.Or(rows, over).Line), Message: message.Value}
+			line := cmp.Or(lineOf(over, name), cmp.Or(rows, over).Line)
+			c := RowChange{File: file, Line: line, Message: message.Value}
 			if c.Lost = lostKeys(b, a); b == nil {
 				c.Like = DidYouMean(name, names(old))
 			} else {
@@ -62,7 +63,9 @@ func (s *source) recordChanges(over, before, after *yaml.Node) {
 					c.Line = a.Line
 				}
 			}
-			shared := func(of RowChange) bool { return of.Line == c.Line && of.Before == c.Before && of.After == c.After }
+			shared := func(of RowChange) bool {
+				return of.Line == c.Line && of.Before == c.Before && of.After == c.After
+			}
 			if at := slices.IndexFunc(changes, shared); at >= 0 {
 				changes[at].Message += ", " + c.Message
 			} else {

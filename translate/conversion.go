@@ -194,7 +194,7 @@ func (f *mapping) append(dst []byte, v value, lenient bool) (out []byte, fits bo
 	case !f.isEmpty(v):
 		dst, fits = f.write(dst, v, lenient)
 	default:
-		dst, fits, found = append(dst, f.empty...), true, true
+		dst, fits, found = append(dst, f.emptied...), true, true
 	}
 	// The value of a pair is written also if it stands for an absent field.
 	if !fits || !found && slices.Contains(f.taken, string(dst[begin:])) {
@@ -211,5 +211,5 @@ func (r *row) isMoved() bool {
 // isEmpty reports whether a pair says that the value means "no value": "", or the number of the pair. Both are taken
 // from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.Empty.kind != absent && (v.raw == `""` || v.text() == r.Empty.text)
+	return r.empty.kind != absent && (v.raw == `""` || v.text() == r.empty.text)
 }

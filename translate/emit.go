@@ -69,7 +69,7 @@ func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) 
 		case f.class == Echoed && c.request[f.of].kind != absent:
 			v = c.request[f.of]
 			c.report(OutcomeEchoed, f.target, v, Detail{})
-		case lenient && !f.Optional && (f.source != "" || f.class == Echoed):
+		case lenient && !f.optional && (f.source != "" || f.class == Echoed):
 			refused = c.misfit(p, f, v, why(IsMissing))
 		}
 	}
@@ -86,9 +86,9 @@ func (c *Call) emitField(p *plan, n *node, e *entry, dst []byte, slots []value) 
 		dst, fits = f.append(dst, v, lenient)
 		switch {
 		case fits: // mostly
-		case f.Otherwise == "" || f.digitsTo != number || !v.isWord():
+		case f.otherwise == "" || f.digitsTo != number || !v.isWord():
 			refused = c.misfit(p, f, v, p.wrong(f, v))
-		case f.Otherwise == "drop":
+		case f.otherwise == "drop":
 			dst = append(dst[:begin], "null"...)
 			c.report(OutcomeDropped, f.report, v, Detail{})
 		case c.trace != nil: // the row says that a word is right

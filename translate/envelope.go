@@ -11,14 +11,28 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A form says how one form writes its envelope. An exported field is a key of the table.
+// A form says how one form writes its envelope.
 type form struct {
 	table  *Table
 	name   Form
 	index  int
 	like   int  // the form that it is like, or itself
 	digits kind // how the form writes a field with as: digits: number or text
+	formKeys
+	codesOfForm
+	flagOfForm
 
+	code       constant // of a success
+	numeric    bool     // codes are whole numbers in JSON, as that of a success
+	success    constant // of the flag, or of the code
+	object     string   // around the code of a failure; "" for none
+	textInside bool     // the text is in this object, too
+	statuses   []statusCode
+	failed     *plan // writes a failure
+}
+
+// formKeys are the keys of a form in the table.
+type formKeys struct {
 	Code, Text string     `is:"a path" must:"be"` // the names of code and text in the envelope
 	Result     string     `is:"a path"`           // the object that holds the result; "" for the top level
 	Numbers    string     `is:"json|text" must:"be"`
@@ -28,17 +42,16 @@ type form struct {
 	Unused     string     `is:"null|omit"`   // for the result of a failure and the error of a success; "" for null
 	OtherCode  string     `key:"other_code"` // for a code that this form does not have; "" to write it unchanged
 	Status     *yaml.Node // by HTTP status: the code of a reply without one
+}
 
-	flag       string      // the name; "" for none
-	flagIs     [2]constant // of a failure and of a success
-	code       constant    // of a success
-	numeric    bool        // codes are whole numbers in JSON, as that of a success
-	success    constant    // of the flag, or of the code
-	object     string      // around the code of a failure; "" for none
-	textInside bool        // the text is in this object, too
-	statuses   []statusCode
-	failed     *plan // writes a failure
+// A flagOfForm says whether a reply is a success.
+type flagOfForm struct {
+	flag   string      // the name; "" for none
+	flagIs [2]constant // of a failure and of a success
+}
 
+// codesOfForm are the codes that a form has of its own.
+type codesOfForm struct {
 	first map[string]string   // by code: the code of the first form that it stands for
 	own   map[string][]string // by code of the first form: the codes that stand for it
 	known map[string]Meaning  // by code: what it means here, beside or in place of what the catalogue says
@@ -112,7 +125,8 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 		codes = append(codes, t.Catalogue...)
 	}
 	f.has = map[string]bool{}
-	f.failed = &plan{table: t, message: Reply, toForm: f, written: envelopeParts, out: f.around(nil, 0, false, true)}
+	f.failed = &plan{table: t, message: Reply, ends: ends{toForm: f}, written: envelopeParts}
+	f.failed.out = f.around(nil, 0, false, true)
 	for _, code := range codes {
 		f.has[code] = true
 	}
@@ -125,7 +139,8 @@ func (s *source) checkEnvelopeCodes(f *form, node *yaml.Node) {
 	case f.OtherCode == success:
 		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
 	case f.numeric && f.OtherCode == "":
-		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have", f.name)
+		s.errorf(node, "%s needs other_code, since its codes are numbers: the number for a code that it does not have",
+			f.name)
 	case f.numeric:
 		for _, code := range append(codes, f.OtherCode) {
 			if !isWhole(code) {
@@ -352,7 +367,8 @@ func (c *Call) Status() int {
 	to := p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
-	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors, c.success && c.status/100 != 2:
+	case p.from == p.to, c.code == "", c.status == tooManyRequests, c.status >= serverErrors,
+		c.success && c.status/100 != 2:
 		return c.status
 	case c.success && status[p.to] != 0:
 		return status[p.to]

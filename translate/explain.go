@@ -84,7 +84,8 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 	call, x := t.Start(), &trace{src: bytes.Clone(bytes.TrimPrefix(src, byteOrderMark))}
 	defer call.Release()
 	if call.alone = request == nil; request != nil {
-		_, _ = call.Request(nil, slices.Clone(request)) // the reply to a refused request is read like one to an empty request
+		// The reply to a refused request is read like one to an empty request.
+		_, _ = call.Request(nil, slices.Clone(request))
 	}
 	call.trace = x
 	out, err := call.Reply(nil, status, x.src)

@@ -61,12 +61,12 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		v, says := c.reply[slot], cmp.Or(r.shown, r.row)
 		f := Fact{Path: says.Path[0], Role: says.Role.name, Secret: r.secret, Exact: says.exact}
-		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.Absent[p.from])
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || v.is(r.absent[p.from])
 		f.Public = r.public()
 		f.JSON, f.Paired = c.inFirstForm(p, slot, v)
 		to := otherOf(p.fromForm.like)
 		other, _ := r.Values.find(p.from, to, v.text())
-		isNone := other.text == "" || other.kind == null || other == r.Absent[to]
+		isNone := other.text == "" || other.kind == null || other == r.absent[to]
 		f.NoValue = f.Empty || p.noValue(r, v, c.reply) || f.Paired && isNone
 		f.MaybeNoValue = !f.NoValue && v.text() == "0" && r.digits && !r.Role.Exact
 		f.Text, f.Means = r.comparable(f.JSON), r.meaning(v, p.from)

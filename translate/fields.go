@@ -94,7 +94,7 @@ func (t *Table) fieldsOf(m Message, rows []*row, from, to int) (fields []Field) 
 		f := Field{
 			Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.source, Target: r.target,
 			Class: r.class, Detail: r.detail(m), About: r.about, Exact: r.exact,
-			Drops: r.class == Lossy || r.Otherwise == "drop" && r.digitsTo == number,
+			Drops: r.class == Lossy || r.otherwise == "drop" && r.digitsTo == number,
 		}
 		if m == callbackMessage {
 			f.Message = string(Request)
@@ -142,10 +142,10 @@ func (r *mapping) detail(m Message) (list Details) {
 		say("as a decimal number in text")
 	case r.conversion == itemByItem:
 		say("item by item")
-	case r.Empty.text != "" && asNumber:
-		say(`as a number, "" as %v`, r.Empty.text)
-	case r.Empty.text != "":
-		say(`as text, %v as ""`, r.Empty.text)
+	case r.empty.text != "" && asNumber:
+		say(`as a number, "" as %v`, r.empty.text)
+	case r.empty.text != "":
+		say(`as text, %v as ""`, r.empty.text)
 	case r.conversion == digits && asNumber:
 		say("as a number")
 	case r.conversion == digits:
@@ -169,7 +169,7 @@ func (r *mapping) detail(m Message) (list Details) {
 	if r.omitted.kind != absent {
 		say("left out if it is %v", r.omitted.json)
 	}
-	if r.Otherwise == "drop" && r.digitsTo == number {
+	if r.otherwise == "drop" && r.digitsTo == number {
 		say("another word as null")
 	}
 	return list

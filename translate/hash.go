@@ -45,7 +45,8 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		}
 	}
 	if n != nil && n.Kind == yaml.MappingNode && (len(n.Content) != 2 || len(n.Content[1].Content) == 0) {
-		s.errorf(n, "hash must be the row with the hash, and the rows that are hashed, as in {hash: [id, phone?, price]}")
+		s.errorf(n, "hash must be the row with the hash, and the rows that are hashed, "+
+			"as in {hash: [id, phone?, price]}")
 	}
 }
 

@@ -38,8 +38,9 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	}
 	for _, o := range t.Operations {
 		for _, r := range o.rows[Reply] {
-			words := r.mayBeWord() && r.Otherwise == ""
-			if words && r.onlyForm() < 0 && r.digitsIn(&t.forms[form]) == text && !slices.Contains(paths, r.Path[form]) {
+			words := r.mayBeWord() && r.otherwise == ""
+			isText := r.onlyForm() < 0 && r.digitsIn(&t.forms[form]) == text
+			if words && isText && !slices.Contains(paths, r.Path[form]) {
 				paths = append(paths, r.Path[form])
 			}
 		}

@@ -16,7 +16,7 @@ func (p pair) hasNull() bool { return p.has(func(c constant) bool { return c.kin
 // isSpecial reports whether a pair says nothing about other values: it says what null is, or with digits what "" is, or
 // that digits are those of a missing field.
 func (r *row) isSpecial(p pair) bool {
-	isOfMissing := func(c constant) bool { return slices.Contains(r.Absent, c) }
+	isOfMissing := func(c constant) bool { return slices.Contains(r.absent, c) }
 	differs := func(c constant) bool { return trimZeros(c.text) != trimZeros(p.Values[0].text) }
 	isNone := func(c constant) bool { return c.json == `""` }
 	return p.hasNull() || r.digits && (p.has(isNone) || p.has(isOfMissing) && !p.has(differs))
@@ -93,13 +93,13 @@ func (s *source) readValues(r *row) {
 		}
 		switch converts := s.table.convertsDigits(r) && !r.isMoved() && slices.Max(r.width) == 0; {
 		case alike && inText.json == otherWord && inNumbers.json == otherWord:
-			r.Otherwise = "pass"
+			r.otherwise = "pass"
 		case alike && inText.json == otherWord && inNumbers.kind == null:
-			r.Otherwise = "drop"
+			r.otherwise = "drop"
 		case p.has(isWord):
 			right = alike && r.addMissing(p)
 		case alike && converts && values == 1 && inNumbers.kind == number && inText.json == `""`:
-			r.Empty = inNumbers
+			r.empty = inNumbers
 		case !r.Values.add(p.Values):
 			s.errorf(at, "values: a pair has no effect: others before it have the same values")
 		}
@@ -116,16 +116,16 @@ func (s *source) readValues(r *row) {
 // value does not leave it out if a pair before says what it is.
 func (r *row) addMissing(p pair) bool {
 	for f, v := range p.Values {
-		if v.json == otherWord || v.kind == null || r.Absent[f].kind != absent {
+		if v.json == otherWord || v.kind == null || r.absent[f].kind != absent {
 			return false
 		}
 		if v.kind == absent { // the word missing
 			continue
 		}
 		_, paired := r.Values.find(f, f, v.text)
-		if r.Absent[f] = v; !paired && !r.isEmpty(value{raw: v.json, kind: v.kind}) {
+		if r.absent[f] = v; !paired && !r.isEmpty(value{raw: v.json, kind: v.kind}) {
 			r.leavesOut[f] = v
 		}
 	}
-	return (r.Absent[0].kind == absent) != (r.Absent[1].kind == absent)
+	return (r.absent[0].kind == absent) != (r.absent[1].kind == absent)
 }

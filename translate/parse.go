@@ -28,7 +28,8 @@ func (s *source) readTable() {
 		return
 	}
 	onReply := keys.Unknown.Reply
-	t.bounds, t.unknown = keys.Bounds, map[Message]string{Request: keys.Unknown.Request, Reply: onReply, callbackMessage: onReply}
+	t.bounds = keys.Bounds
+	t.unknown = map[Message]string{Request: keys.Unknown.Request, Reply: onReply, callbackMessage: onReply}
 	s.readForms(keys.Forms)
 	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Roles, "roles") {
@@ -81,7 +82,7 @@ func (s *source) readTable() {
 // readFieldText reads what `fields` says of a field: a text, or a text and an example. The type of the example is that
 // of the field if its rows have no conversion.
 func (s *source) readFieldText(n *yaml.Node) *fieldText {
-	f, list := &fieldText{kind: text}, listOf(n)
+	f, list := &fieldText{exampleKind: text}, listOf(n)
 	if f.about = s.str(list[0], "a field"); len(list) == 1 {
 		return f
 	}
@@ -89,9 +90,9 @@ func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	f.example = s.str(n, "an example")
 	switch {
 	case n.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
-		f.kind = boolean
+		f.exampleKind = boolean
 	case (n.Tag == "!!int" || n.Tag == "!!float") && isDecimal(f.example):
-		f.kind = number
+		f.exampleKind = number
 	}
 	return f
 }
@@ -123,7 +124,8 @@ func (s *source) readMoves(r *role, n *yaml.Node) {
 	}
 	for _, meaning := range r.Done {
 		if !slices.Contains(r.means, meaning) {
-			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning, DidYouMean(meaning, r.means))
+			s.errorf(child(n, "done"), "done: role %s has no meaning %q%s", r.name, meaning,
+				DidYouMean(meaning, r.means))
 		}
 	}
 }
@@ -209,7 +211,8 @@ func (s *source) checkAllMeanings() {
 		for _, r := range o.rows[Reply] {
 			for _, meaning := range r.NoValueWhile {
 				if !slices.ContainsFunc(o.rows[Reply], hasMeaning(meaning)) {
-					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s", o.Name, meaning)
+					s.errorf(child(r.node, "no_value_while"), "no_value_while: no value in the reply of %s means %s",
+						o.Name, meaning)
 				}
 			}
 		}
@@ -244,7 +247,9 @@ func (s *source) readForms(n *yaml.Node) {
 		index := len(s.table.forms)
 		f := form{
 			table: s.table, name: Form(s.str(name, "the name of a form")), index: index, like: index, digits: text,
-			first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
+			codesOfForm: codesOfForm{
+				first: map[string]string{}, own: map[string][]string{}, known: map[string]Meaning{},
+			},
 		}
 		if like := child(value, "like"); like != nil {
 			if f.like = s.table.formIndex(Form(like.Value)); f.like < 0 || s.table.forms[f.like].like != f.like {

@@ -91,7 +91,8 @@ func (s *source) readCodesOf(form *form) {
 				s.errorf(code, "%q is none of the codes of %s%s", code.Value, form.name,
 					DidYouMean(code.Value, t.Catalogue))
 			case isMeaning && means != open && in && changes:
-				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open), means)
+				s.errorf(code, "%q is in the group %s, so it cannot mean %s", code.Value, cmp.Or(known.Means, open),
+					means)
 			case means == open:
 				form.known[code.Value] = ""
 			case isMeaning:

@@ -48,7 +48,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		s.readHash(o, k.Hash)
 	}
 	// An address that nothing was created with is notified of what may come again.
-	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], func(r *row) bool { return r.Role.Same == "never" })
+	registers := func(r *row) bool { return r.Role.Same == "never" }
+	o.StateReturns = o.Created == "" && slices.ContainsFunc(o.rows[Request], registers)
 	s.checkOperation(o, name, n)
 }
 
@@ -64,16 +65,23 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		text string
 	}{
 		{o.paths[0]+o.paths[1] == "", name, "the path is missing; give it one form, or both"},
-		{o.list && o.paths[0] != "" && o.paths[1] != "", name, "result: list is not translated, so only one form can have a path"},
+		{
+			o.list && o.paths[0] != "" && o.paths[1] != "", name,
+			"result: list is not translated, so only one form can have a path",
+		},
 		{
 			o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)), child(n, "creates"),
 			"creates needs effect: write and a row of the request with role: " + o.Created,
 		},
 		{len(o.sets) > 0 && o.Effect != Write, child(n, "sets"), "sets needs effect: write"},
-		{bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name, "bare cannot be a form that has its results in an object"},
+		{
+			bare >= 0 && s.table.forms[max(bare, 0)].Result != "", name,
+			"bare cannot be a form that has its results in an object",
+		},
 		{
 			bare >= 0 && !slices.ContainsFunc(o.rows[Reply], showsSuccess), name,
-			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise a success",
+			"bare needs a row of its form in the reply whose role has same: must, or with means, to recognise " +
+				"a success",
 		},
 	} {
 		if rule.is {

@@ -16,7 +16,8 @@ import (
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func isReserved(name string) bool {
 	keys := slices.Concat(keysOf(reflect.TypeFor[row](), nil), keysOf(reflect.TypeFor[operationKeys](), nil))
-	return name == useKey || name == "text" || slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key == name })
+	isKey := func(k keyOfField) bool { return k.key == name }
+	return name == useKey || name == "text" || slices.ContainsFunc(keys, isKey)
 }
 
 // readRows reads the rows of a message.
@@ -24,7 +25,8 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	o.rows[m] = s.readRowList(o, m, n, "a "+string(m))
 	for _, r := range o.rows[m] {
 		s.checkEcho(o, r)
-		asks := m == Reply && slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.Role == r.Role })
+		hasRole := func(asked *row) bool { return asked.Role == r.Role }
+		asks := m == Reply && slices.ContainsFunc(o.rows[Request], hasRole)
 		r.must, r.repeats = asks && r.Role.Same == "must", asks && r.Role.Same == "count"
 		if m == Reply && r.Means != nil {
 			r.Role.rows = append(r.Role.rows, r)
@@ -63,9 +65,9 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, what string)
 func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what string) *row {
 	t := s.table
 	r := &row{
-		Path: t.everywhere(""), content: t.newContent(), Role: noRole, lossCode: t.invalid, malformed: t.invalid,
-		node: n, id: name.Value,
-		source: Row{s.fileOf(n), n.Line, name.Value + ": " + showRow(n)},
+		Path: t.everywhere(""), content: t.newContent(), Role: noRole,
+		place:   place{name.Value, n, Row{s.fileOf(n), n.Line, name.Value + ": " + showRow(n)}},
+		oneForm: oneForm{lossCode: t.invalid, malformed: t.invalid},
 	}
 	if path := s.fieldPath(name, "a path"); child(n, s.firstForm()) == nil && o.paths[0] != "" {
 		r.Path[0] = path
@@ -80,9 +82,10 @@ func (s *source) readRow(o *Operation, m Message, name, n *yaml.Node, what strin
 		return r
 	}
 	if f := t.fields[r.name()]; f != nil {
-		r.about, r.example, r.exampleKind, f.used = f.about, f.example, f.kind, true
+		f.used = true
+		r.fieldText = *f
 	}
-	r.exact, r.Optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
+	r.exact, r.optional = m == Reply && r.Role.Exact, child(n, "required") != nil && !r.Required
 	isForm := func(name string) bool { return s.table.formIndex(Form(name)) >= 0 }
 	r.list = r.Each != nil && (r.Each.Value == "value" || slices.ContainsFunc(names(r.Each), isForm))
 	if path, isPath := strings.CutPrefix(r.Fill.text, "$"); isPath && path != "" {
@@ -132,8 +135,8 @@ func (s *source) readAs(r *row) {
 			}
 		case strings.ContainsAny(is, digitPlaces) && !strings.ContainsAny(is, "\"\\"):
 			if literal := literalPlaces.FindString(is); literal != "" {
-				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, as in YYYY-MM-DD",
-					literal)
+				s.errorf(child(r.node, "as"), "as: %q is literal text: the places of digits are Y, M, D, h, m and s, "+
+					"as in YYYY-MM-DD", literal)
 			}
 			r.pattern[f] = is
 		default:
@@ -144,8 +147,8 @@ func (s *source) readAs(r *row) {
 	at := child(r.node, "as")
 	isWord := at != nil && at.Kind == yaml.ScalarNode && !kinds["digits"] && !kinds["decimal"]
 	if r.digits = r.as == "digits"; at != nil && (kinds[""] || len(kinds) > 1 || isWord) {
-		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each number, text "+
-			"or zeros (a text with leading zeros)", digitPlaces)
+		s.errorf(at, "as must be digits or decimal, or for each form a text with places of digits (%s), or for each "+
+			"number, text or zeros (a text with leading zeros)", digitPlaces)
 	}
 }
 
@@ -183,8 +186,8 @@ func (s *source) checkEcho(o *Operation, r *row) {
 	case i >= 0:
 		r.asked = o.rows[Request][i]
 	case r.echoed != "":
-		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed, s.forms[form],
-			didYouMeanRow(r.echoed, o.rows[Request]))
+		s.errorf(child(r.node, "fill"), "fill: the request of %s has no row %s in %s%s", o.Name, r.echoed,
+			s.forms[form], didYouMeanRow(r.echoed, o.rows[Request]))
 	}
 }
 
@@ -208,7 +211,8 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 		case path != "" && o.paths[f] == "" && o.paths[forms[f].like] == "":
 			s.errorf(r.node, "%s has no path in %s, so its row %s cannot have one", o.Name, forms[f].name, r.id)
 		case path == "" && o.paths[f] != "" && r.Fill.kind == absent && r.Lost == "":
-			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]), forms[f].name)
+			s.errorf(r.node, "%s is not in %s: add fill or lost, or its path", cmp.Or(r.Path[0], r.Path[1]),
+				forms[f].name)
 		case path == "" && o.bare[f] && m == Reply && r.Role.Same == "must": // it would show a success
 			s.errorf(child(r.node, "role"), "role: the row needs a path in %s, which is bare", forms[f].name)
 		}
@@ -222,7 +226,8 @@ func (s *source) checkLaws(r *row) {
 	at, t := cmp.Or(child(r.node, "values"), child(r.node, "as")), s.table
 	for value, means := range Members(child(r.node, "means")) {
 		if !slices.Contains(r.Role.means, means.Value) {
-			s.errorf(value, "means: role: %s has no meaning %q%s", r.Role.name, means.Value, DidYouMean(means.Value, r.Role.means))
+			s.errorf(value, "means: role: %s has no meaning %q%s", r.Role.name, means.Value,
+				DidYouMean(means.Value, r.Role.means))
 		}
 	}
 	valueIn := func(json []byte) value { return valueOf(gjson.ParseBytes(json)) }
@@ -257,7 +262,8 @@ func (s *source) checkLaws(r *row) {
 		for _, word := range slices.Sorted(maps.Keys(r.Means)) {
 			written, fits := mapped(0, from).append(nil, valueIn(appendString(nil, word)), false)
 			if from > 0 && (!fits || r.meaning(valueIn(written), from) != r.Means[word]) {
-				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word], form.name)
+				s.errorf(at, "values: %s means %s, but not in %s: it needs a pair of its own", word, r.Means[word],
+					form.name)
 				return
 			}
 		}
@@ -304,10 +310,11 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 				item.Path[f] = cmp.Or(name, item.Path[f])
 			}
 			if in.Names[0] != "" && in.Names[1] != "" {
-				s.errorf(r.Each, "each: with a name in both forms it is a row: write {%s: %s}", in.Names[0], in.Names[1])
+				s.errorf(r.Each, "each: with a name in both forms it is a row: write {%s: %s}", in.Names[0],
+					in.Names[1])
 			}
 		}
-		item.Required, item.Optional, item.Each, item.list = false, false, nil, false
+		item.Required, item.optional, item.Each, item.list = false, false, nil, false
 		r.content, r.items = s.table.newContent(), []*row{&item}
 	}
 }

@@ -10,11 +10,9 @@ import (
 // scanner reads the input once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends
 // the output from the slots. Between equal forms only the slots are filled.
 type plan struct {
-	table    *Table
-	message  Message
-	from, to int
-
-	fromForm, toForm *form
+	table   *Table
+	message Message
+	ends
 
 	fields  []*mapping // slot i holds the value of fields[i]
 	written []*mapping // fields, and the parts of the envelope, which stay as they are
@@ -31,51 +29,68 @@ type plan struct {
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
 
+// ends are the forms of a plan.
+type ends struct {
+	from, to         int
+	fromForm, toForm *form
+}
+
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
 type mapping struct {
 	*row
-	from, to       int
-	source, target string // paths; "" if the form lacks the field
-	class          Class  // "" if no value can get to the other form
-	report         string // the path in reports: that of the source, or else of the target
-	places         int    // by which the point of a number moves to the right
-	digitsTo       kind   // how the form of the output writes numbers
-	none, empty    string // what "no value" is there, by no_value_while and by the number of a pair, as JSON
-	conversion     conversion
+	direction
+	writing
+	class  Class  // "" if no value can get to the other form
+	report string // the path in reports: that of the source, or else of the target
 
-	of int // of a reply: the slot of the request that is echoed, or that a success must equal, or repeats; -1 for none
-
-	plain     bool // text stays as it is
-	onlyPairs bool // a value without a pair does not fit
-	nulls     bool // a null that passes is counted: the row converts values, and does not say what null is
-
-	filled, omitted constant // the output gets the one instead of no field, and no field instead of the other one
-	taken           []string // the JSON that stands in the output for an absent field, or for null, or of which null is the pair
-
+	of    int   // of a reply: the slot of the request that is echoed, equalled by a success, or repeated; -1 for none
 	state int   // slot of the row whose meaning NoValueWhile names, or -1
 	each  *plan // of a list: translates an item; nil for a field that is no list
 
+	filled, omitted constant // the output gets the one instead of no field, and no field instead of the other one
+
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
+}
+
+// A direction is that of a mapping.
+type direction struct {
+	from, to       int
+	source, target string // paths; "" if the form lacks the field
+}
+
+// A writing is how the form of the output writes values.
+type writing struct {
+	places        int  // by which the point of a number moves to the right
+	digitsTo      kind // how the form of the output writes numbers
+	conversion    conversion
+	none, emptied string   // what "no value" is there, by no_value_while and by the number of a pair, as JSON
+	plain         bool     // text stays as it is
+	onlyPairs     bool     // a value without a pair does not fit
+	nulls         bool     // a null that passes is counted: the row converts values, and does not say what null is
+	taken         []string // the JSON that stands there for an absent field, or for null, or of which null is the pair
 }
 
 // mappings returns rows of a message in one direction.
 func (t *Table) mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
 		f := &mapping{
-			row: r, from: from, to: to, source: r.Path[from], target: r.Path[to], report: cmp.Or(r.Path[from], r.Path[to]),
-			secret: r.Role.Secret, places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]),
-			none: `""`, empty: `""`, of: -1, state: -1,
+			row: r, direction: direction{from, to, r.Path[from], r.Path[to]}, report: cmp.Or(r.Path[from], r.Path[to]),
+			secret: r.Role.Secret, of: -1, state: -1,
+			writing: writing{
+				places: r.Shift[to] - r.Shift[from], digitsTo: r.digitsIn(&t.forms[to]), none: `""`, emptied: `""`,
+			},
 		}
 		if f.digitsTo == number {
-			f.none, f.empty = "null", r.Empty.json
+			f.none, f.emptied = "null", r.empty.json
 		}
 		f.conversion = r.conversionOf(f.places)
-		in, out, values := r.Absent[from], r.Absent[to], r.Values
+		in, out, values := r.absent[from], r.absent[to], r.Values
 		saysNull, converts := slices.ContainsFunc(values.list, pair.hasNull), f.conversion != untouched || r.hasPairs()
 		f.plain = !converts && r.Each == nil && in == out
 		f.onlyPairs = values.replace && r.pattern[0] == "" && !r.isMoved()
-		f.nulls = from != to && converts && r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" && !saysNull
+		f.nulls = from != to && converts && r.empty.kind == absent && r.NoValueWhile == nil && r.otherwise == "" &&
+			!saysNull
 		if out.kind == absent {
 			f.omitted = r.leavesOut[from]
 		} else if f.taken = append(f.taken, out.json); in.kind == absent {
@@ -130,7 +145,9 @@ func (p *plan) part(e *entry) int {
 }
 
 // envelopeParts write the parts of an envelope, which have been converted.
-var envelopeParts = slices.Repeat([]*mapping{{row: &row{}, plain: true, of: -1, state: -1}}, envelopeSlots)
+var envelopeParts = slices.Repeat([]*mapping{
+	{row: &row{}, writing: writing{plain: true}, of: -1, state: -1},
+}, envelopeSlots)
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -159,7 +176,7 @@ type node struct {
 	names []entry
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
-	slot  int            // of the output: that of the object of the input whose fields without a row pass into it, or -1
+	slot  int            // of the object of the input whose fields without a row pass into it, or -1
 	out   *node          // of the input: that object; nil for none
 	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
@@ -267,7 +284,7 @@ func (o *Operation) message(m Message, rows []*row, from, to int, unknown string
 func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string, item bool) *plan {
 	t := o.table
 	p := &plan{
-		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
+		table: t, message: m, ends: ends{from, to, &t.forms[from], &t.forms[to]},
 		fields: t.mappings(rows, from, to), size: len(rows), roles: map[string]int{}, paths: map[string]bool{},
 		unknown: unknown, bare: m == Reply && o.bare[from],
 	}
@@ -283,7 +300,8 @@ func (o *Operation) planOf(m Message, rows []*row, from, to int, unknown string,
 		if f.Role != noRole && f.source != "" {
 			p.roles[f.Role.name] = slot
 		}
-		if f.must || f.repeats || m == Reply && f.Required || cmp.Or(f.shown, f.row).Means != nil || m == Request && f.Role.Same == "must" {
+		if f.must || f.repeats || m == Reply && f.Required || cmp.Or(f.shown, f.row).Means != nil ||
+			m == Request && f.Role.Same == "must" {
 			p.checked = append(p.checked, slot)
 		}
 		for path := f.source; path != ""; path = path[:max(0, strings.LastIndexByte(path, '.'))] {

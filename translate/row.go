@@ -10,9 +10,10 @@ import (
 // A row is one field of one message, as the table declares it. Its lists are by form. An exported field is a key of the
 // table, unless its tag says that it is none.
 type row struct {
-	Path         byForm[string]    `by:"form" is:"a path"` // "" if the form lacks the field
-	Role         *role             // noRole for none
-	NoValueWhile []string          `key:"no_value_while"` // while the value of another row of the reply has one of these meanings, 0 and "" are no value
+	Path byForm[string] `by:"form" is:"a path"` // "" if the form lacks the field
+	Role *role          // noRole for none
+	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
+	NoValueWhile []string          `key:"no_value_while"`
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 	Fill         constant          // what the form that has the field gets from the other one
 	Lost         string            // what becomes of the field in the other form
@@ -21,30 +22,43 @@ type row struct {
 	Each         *yaml.Node        // of a list: the rows of its items, or what each value is
 	content
 
-	Optional bool `key:"-"` // required: false: a success without the field is complete
+	place
+	oneForm
+	answered
+	fieldText
+	listed
+}
 
+// A listed is from Each.
+type listed struct {
+	list  bool   // a list of single values, or of anything
+	items []*row // the rows of an item; nil for a row that is no list
+}
+
+// A place is where the table has a row.
+type place struct {
 	id     string // its name
 	node   *yaml.Node
 	source Row
+}
 
-	always   constant // Fill, but for a path: for the form that has the field, if the message comes from the other form
-	echoed   string   // from Fill, a path: the name of the row of the request
-	asked    *row     // that row
-	loss     string   // from Lost: "drop" or "refuse"
-	lossCode string
-
+// A oneForm is what becomes of a field, or of a value, that one form lacks.
+type oneForm struct {
+	always    constant // Fill, but for a path: for the form that has the field, in a message from the other form
+	echoed    string   // from Fill, a path: the name of the row of the request
+	asked     *row     // that row
+	loss      string   // from Lost: "drop" or "refuse"
+	lossCode  string
 	malformed string // the code of a value that the other form cannot represent
+}
 
-	must    bool // of a reply: it must have the value that the request has in its row of the same role
-	repeats bool // likewise, but another value passes and is counted
-	exact   bool // one difference between two backends is too many
-
-	about, example string
-	exampleKind    kind // of the example of its name: the type of a row without a conversion; absent for none
-
-	list  bool   // a list of single values, or of anything
-	shown *row   // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
-	items []*row // from Each: the rows of an item; nil for a row that is no list
+// An answered is what a reply or a callback must have.
+type answered struct {
+	must     bool // it must have the value that the request has in its row of the same role
+	repeats  bool // likewise, but another value passes and is counted
+	exact    bool // one difference between two backends is too many
+	optional bool // required: false: a success without the field is complete
+	shown    *row // of a callback: the row with means, or exact, that a reply has for the same field; nil for none
 }
 
 // A content is what values a row can have: those of each item, if it is a list of values.
@@ -55,19 +69,26 @@ type content struct {
 	Check  *yaml.Node     // the bounds of a value of a request
 
 	// From Values.
-	Empty     constant         `key:"-"` // the number that the form with text writes as ""
-	Absent    byForm[constant] `key:"-"` // in the form that has one, the other form leaves out the field instead of this value
+	empty     constant         // the number that the form with text writes as ""
+	absent    byForm[constant] // in the form that has one, the other form leaves out the field instead of this value
 	leavesOut byForm[constant] // that value, unless a pair before says what it is
-	Otherwise string           `key:"-"` // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
+	otherwise string           // a word without a pair, for the form with numbers: "drop" or "pass"; "" is pass
 
-	// From As.
+	spelling
+	bounds
+}
+
+// A spelling is how the forms write values, from As.
+type spelling struct {
 	as      string // "digits" or "decimal"; "" for neither
 	digits  bool
 	numbers byForm[kind]   // of a row that says it: how each form writes the digits
 	width   byForm[int]    // of a form with leading zeros: how many digits its text has; 0 for no leading zeros
 	pattern byForm[string] // by form: the places of the digits of a text
+}
 
-	// From Check. Bounds are of the number of characters, or of the number in an `as: digits` row; 0 for none.
+// The bounds are from Check: of the number of characters, or of the number in an `as: digits` row; 0 for none.
+type bounds struct {
 	min, max    int
 	exactDigits int
 	oneOf       []string
@@ -77,9 +98,8 @@ type content struct {
 func (t *Table) newContent() content {
 	n := len(t.forms)
 	return content{
-		Shift: make(byForm[int], n), Absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
-		numbers: make(byForm[kind], n),
-		width:   make(byForm[int], n), pattern: t.everywhere(""),
+		Shift: make(byForm[int], n), absent: make(byForm[constant], n), leavesOut: make(byForm[constant], n),
+		spelling: spelling{numbers: make(byForm[kind], n), width: make(byForm[int], n), pattern: t.everywhere("")},
 	}
 }
 
@@ -133,7 +153,7 @@ func (f *mapping) misleads(v value) bool {
 // A fieldText is what `fields` says of all rows with one name of a field.
 type fieldText struct {
 	about, example string
-	kind           kind // of the example
+	exampleKind    kind // of the example: the type of a row without a conversion; absent for none
 	used           bool // a row has this name
 }
 

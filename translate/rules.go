@@ -21,7 +21,7 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		"a value of the request":    {"fill", r.echoed != ""},
 		"a role with moves":         {"role", r.Role.means != nil && len(r.Means) == 0},
 		"required: true":            {"required", r.Required},
-		"other":                     {"values", r.Otherwise != ""},
+		"other":                     {"values", r.otherwise != ""},
 		"a pattern":                 {"as", r.pattern[0] != ""},
 		"a range":                   {"check", r.min+r.max > 0},
 		"a refusal":                 {"lost", r.loss == "refuse"},
@@ -29,7 +29,9 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		"a text with leading zeros": {"as", slices.Max(r.width) > 0},
 	}
 	inOne, isList := r.onlyForm() >= 0, r.Each != nil
-	lacks := slices.ContainsFunc(s.table.forms, func(f form) bool { return r.Path[f.index] == "" && o.paths[f.index] != "" })
+	lacks := slices.ContainsFunc(s.table.forms, func(f form) bool {
+		return r.Path[f.index] == "" && o.paths[f.index] != ""
+	})
 	for _, rule := range []struct {
 		where     string
 		is        bool
@@ -56,7 +58,10 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 			"with this role: it is the same in request and reply, or replaced", r.Role.Same != "",
 			"values, shift, a text with leading zeros, a pattern",
 		},
-		{"with a secret role: commands and pages show the table", r.Role.Secret, "values, a constant, a list of values"},
+		{
+			"with a secret role: commands and pages show the table", r.Role.Secret,
+			"values, a constant, a list of values",
+		},
 		{"without a role that has moves", r.Role.means == nil, "means"},
 		{"with as: digits", r.digits, "a list of values, a number of digits"},
 		{"beside means: only text has a meaning", r.Means != nil, "as"},
@@ -65,8 +70,11 @@ func (s *source) checkRules(o *Operation, m Message, r *row, inList bool) {
 		{"with leading zeros", slices.Max(r.width) > 0, "no_value_while, check, shift"},
 		{"without as: digits or as: decimal", r.as == "", "shift"},
 		{"beside fill: $PATH", r.echoed != "", "values, shift, a pattern, as: decimal"},
-		{"unless as: digits is a number in one form and text in the other", !s.table.convertsDigits(r), "no_value_while, other"},
-		{`beside a pair of a number and ""`, r.Empty.kind != absent, "no_value_while"},
+		{
+			"unless as: digits is a number in one form and text in the other", !s.table.convertsDigits(r),
+			"no_value_while, other",
+		},
+		{`beside a pair of a number and ""`, r.empty.kind != absent, "no_value_while"},
 		{"without required or check", m == Request && !r.Required && r.Check == nil, "code"},
 	} {
 		for name := range strings.SplitSeq(rule.forbidden, ", ") {

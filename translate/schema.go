@@ -223,7 +223,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		}
 		if as == number {
 			s.Minimum, s.Maximum = f.min, f.max
-		} else if request && f.Empty.kind == absent {
+		} else if request && f.empty.kind == absent {
 			s.Pattern = map[bool]string{true: "^(0|[1-9][0-9]*)$", false: "^-?(0|[1-9][0-9]*)([.][0-9]+)?$"}[integer]
 		}
 	}
@@ -243,10 +243,10 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 		}
 		s.Example = json.RawMessage(f.Values.list[0].Values[p.from].json)
 	}
-	if as == number && !request && f.mayBeWord() && f.Otherwise != "drop" { // words stay as they are
+	if as == number && !request && f.mayBeWord() && f.otherwise != "drop" { // words stay as they are
 		types = append(types, "string")
 	}
-	if as == number && (f.state >= 0 || f.Otherwise == "drop") {
+	if as == number && (f.state >= 0 || f.otherwise == "drop") {
 		types = append(types, "null")
 	}
 	slices.Sort(types)

@@ -67,7 +67,8 @@ type keyOfField struct {
 // the names of the forms.
 func keysOf(t reflect.Type, forms []form) (keys []keyOfField) {
 	for _, f := range reflect.VisibleFields(t) {
-		k := keyOfField{cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name)), f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index, -1}
+		key := cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
+		k := keyOfField{key, f.Tag.Get("is"), f.Tag.Get("must") != "", f.Index, -1}
 		switch {
 		case !f.IsExported() || k.key == "-":
 		case f.Tag.Get("by") != "form":

@@ -39,16 +39,26 @@ type Table struct {
 	// YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 	YAML func() ([]byte, error)
 
-	forms       []form             // the first two, then those that are like one of them
-	successText constant           // of a success that came without an envelope
-	invalid     string             // the code of a refusal if the row names none
-	bounds      string             // "upstream" or "enforce"
-	unknown     map[Message]string // what happens to a field without a row
-	roles       map[string]*role
-	fields      map[string]*fieldText // by name of the field
+	forms  []form // the first two, then those that are like one of them
+	roles  map[string]*role
+	fields map[string]*fieldText // by name of the field
+	files  []File                // the base table, then the overlays
+	limits
+	codes
+}
+
+// limits are what a message can have.
+type limits struct {
+	bounds  string             // who checks them: "upstream" or "enforce"
+	unknown map[Message]string // what happens to a field without a row
+	depth   int                // the deepest nesting of a message
+}
+
+// codes are those of a table for the gateway.
+type codes struct {
+	successText constant // of a success that came without an envelope
+	invalid     string   // of a refusal if the row names none
 	inCatalogue map[string]CodeMeaning
-	depth       int    // the deepest nesting of a message
-	files       []File // the base table, then the overlays
 }
 
 // A Message is the kind of a message: the request or the reply of an operation.
@@ -96,7 +106,7 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
 // depth are refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
-	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
+	t := &Table{limits: limits{depth: depth}, files: slices.Concat([]File{base}, overlays)}
 	s, problems := load(t)
 	if len(problems) > 0 {
 		return nil, problems
@@ -147,7 +157,7 @@ func (o *Operation) RequestRow(role string) (of *Row, filled, converted bool) {
 
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
-	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.Role.name == role && r.Optional })
+	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.Role.name == role && r.optional })
 }
 
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
