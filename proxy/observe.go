@@ -39,7 +39,8 @@ func (x *exchange) describe() Finished {
 	f := Finished{
 		Subject:     Subject{ID: x.id, Operation: none, Client: x.client},
 		Times:       Times{At: now, Took: now.Sub(x.start)},
-		Destination: Destination{Upstream: none, Route: string(x.to.route.Reason)}, Status: out.status, Code: x.state.codeLabel(out.code), Called: x.sent.called,
+		Destination: Destination{Upstream: none, Route: string(x.to.route.Reason)},
+		Status:      out.status, Code: x.state.codeLabel(out.code), Called: x.sent.called,
 		CallerGone: x.sent.called && out.gone, Reason: out.reason, Field: out.field, Level: slog.LevelInfo,
 	}
 	f.NotServed = f.Code == table.Own[translate.OwnUnavailable]

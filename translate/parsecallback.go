@@ -50,8 +50,8 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		}
 	}
 	if c.identified == nil {
-		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by which "+
-			"it says what it is about", name.Value)
+		s.errorf(name, "%s needs a row with a path in both forms and a role that is secret or has same: must, by "+
+			"which it says what it is about", name.Value)
 	}
 	for _, r := range rows {
 		for f, path := range r.Path {

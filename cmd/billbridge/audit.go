@@ -33,7 +33,8 @@ func (c *auditCommand) Run(ctx context.Context, partner operate.PartnerRef) erro
 		return err
 	}
 	page := operate.AuditPage{
-		PartnerRef: partner, By: string(c.Author), Since: c.Since.Time, OldestFirst: !last, After: c.After, Limit: operate.AtMost(limit),
+		PartnerRef: partner, By: string(c.Author), Since: c.Since.Time, OldestFirst: !last,
+		After: c.After, Limit: operate.AtMost(limit),
 	}
 	for n := 0; ; {
 		var log []operate.Change

@@ -79,7 +79,7 @@ func TestKillSwitchWarnsWhenItIsNeeded(t *testing.T) {
 		{&operate.Status{New: "new"}, nil, switchOff},
 		{&operate.Status{New: "new"}, out("old"), switchOff},
 		{&operate.Status{New: "new"}, out("new"), switchNeeded},
-		{&operate.Status{New: "new", Stopped: new(operate.Declared)}, out("new"), switchOn},
+		{&operate.Status{New: "new", Declarations: operate.Declarations{Stopped: new(operate.Declared)}}, out("new"), switchOn},
 	} {
 		equal(t, switchOf(row.rollout, row.backends), row.want)
 	}

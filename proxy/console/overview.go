@@ -16,12 +16,7 @@ import (
 type overviewPage struct {
 	Attention []attention
 	Solved    []attention // what needed a person, and is over
-	Reach     string      // the name of that of the numbers
-	Reaches   []reach     // the choices
-	Since     time.Time   // when counting began, if that is within the reach; else zero
-	Total     summary
-	Outcomes  []outcome // that are counted apart
-	Rows      []summary
+	figures
 	Backends  []backend
 	Switch    killSwitch
 	Callbacks operate.Counts // nil without callbacks
@@ -31,6 +26,16 @@ type overviewPage struct {
 	Table     string // its version
 	File      string // of the config, or built-in
 	Gateways  []operate.Gateway
+}
+
+// figures are the numbers of calls.
+type figures struct {
+	Reach    string    // the name of that of the numbers
+	Reaches  []reach   // the choices
+	Since    time.Time // when counting began, if that is within the reach; else zero
+	Total    summary
+	Outcomes []outcome // that are counted apart
+	Rows     []summary
 }
 
 // An attention is something that needs a person.

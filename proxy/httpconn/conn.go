@@ -44,7 +44,11 @@ type Conn struct {
 	final     bool      // the server closes it after this call
 	idleSince time.Time // or waiting since
 
-	// Of the last call.
+	lastCall
+}
+
+// A lastCall is the last call on a connection.
+type lastCall struct {
 	ctx      context.Context // nil between calls
 	until    time.Time
 	deadline time.Time   // of the socket: until, or an earlier one at which ctx begins to be watched

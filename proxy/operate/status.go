@@ -19,18 +19,9 @@ type Status struct {
 	New   string `json:"new"`
 	Bills string `json:"bills"`
 	// the settling period: how long a partner must have been seen before it leaves the old backend
-	Settle  string    `json:"settle"`
-	Stopped *Declared `json:"stopped,omitempty"`
-	// it is stopped on this gateway only, because the stop could not be stored yet
-	Unstored bool      `json:"unstored,omitempty"`
-	Restored *Declared `json:"restored,omitempty"`
-	// nil before: both backends are probed for every bill that the store does not know
-	Begun *Declared `json:"begun,omitempty"`
-	// before it has begun: since when the rollout runs on this store
-	Started *time.Time `json:"started,omitempty"`
-	// until then creates that depend on "no such bill" are refused
-	RefusedUntil *time.Time   `json:"refused_until,omitempty"`
-	Default      StageSetting `json:"default"`
+	Settle string `json:"settle"`
+	Declarations
+	Default StageSetting `json:"default"`
 
 	Backends []Backend `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock    `json:"clock,omitempty"`
@@ -46,6 +37,20 @@ type Status struct {
 	Partners []PartnerStatus `json:"partners"`
 	// there are more partners: the value of after for the next page
 	Next string `json:"next,omitempty"`
+}
+
+// Declarations are what operators have declared of the rollout.
+type Declarations struct {
+	Stopped *Declared `json:"stopped,omitempty"`
+	// it is stopped on this gateway only, because the stop could not be stored yet
+	Unstored bool      `json:"unstored,omitempty"`
+	Restored *Declared `json:"restored,omitempty"`
+	// nil before: both backends are probed for every bill that the store does not know
+	Begun *Declared `json:"begun,omitempty"`
+	// before it has begun: since when the rollout runs on this store
+	Started *time.Time `json:"started,omitempty"`
+	// until then creates that depend on "no such bill" are refused
+	RefusedUntil *time.Time `json:"refused_until,omitempty"`
 }
 
 // Declared is who declared something, and when.

@@ -341,7 +341,8 @@ func (s *Server) announce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := s.operator.Announce(ctx); err != nil {
-		s.log.Warn("other gateways may show an old state of this one; it tries again every minute", "error", err.Error())
+		s.log.Warn("other gateways may show an old state of this one; it tries again every minute",
+			"error", err.Error())
 	}
 }
 

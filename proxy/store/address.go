@@ -122,7 +122,8 @@ func (s *Store) binding(a Address, version int64) statement {
 		unproven = a.Partner
 	}
 	args := []any{
-		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keyring.sealText(a.URL, urlOfAddress(a.ID)),
+		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form,
+		s.keyring.sealText(a.URL, urlOfAddress(a.ID)),
 		registration, a.Created, a.Until, ends, unproven, storedName(a.Member), storedName(a.Merchant), s.stamp(a.Look),
 	}
 	where := "TRUE"

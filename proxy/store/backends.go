@@ -174,7 +174,8 @@ func (asked Backends) check(q tx, was knownBackends) {
 	// The upstreams with a bill that was not released.
 	owners := list[string](q, `
 		SELECT upstream FROM billbridge_bills WHERE state IN ('pending', 'owned')
-		UNION SELECT also_at FROM billbridge_bills WHERE state IN ('pending', 'owned') AND also_at <> '' ORDER BY upstream`)
+		UNION SELECT also_at FROM billbridge_bills WHERE state IN ('pending', 'owned') AND also_at <> ''
+		ORDER BY upstream`)
 	// Of partners and of the default.
 	stages := list[string](q, "SELECT DISTINCT stage FROM billbridge_stages")
 	if asked.Alone == "" && was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {

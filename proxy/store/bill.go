@@ -47,9 +47,11 @@ type billRow struct {
 const (
 	billColumns = `partner, bill, version, upstream, state, also_at, ends, estimated, ended, denied, due, data`
 	billInsert  = `INSERT INTO billbridge_bills (` + billColumns + `, unknown, resolved, doubled)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (partner, bill) DO NOTHING`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+		ON CONFLICT (partner, bill) DO NOTHING`
 	billUpdate = `UPDATE billbridge_bills SET version = $3, upstream = $4, state = $5, also_at = $6, ends = $7,
-			estimated = $8, ended = $9, denied = $10, due = $11, data = $12, unknown = $13, resolved = $14, doubled = $15
+			estimated = $8, ended = $9, denied = $10, due = $11, data = $12, unknown = $13, resolved = $14,
+			doubled = $15
 		WHERE partner = $1 AND bill = $2 AND version = $16`
 	// Most changes leave all other columns as they are: an index of a column that is set would be written, too.
 	billUpdateState = `UPDATE billbridge_bills SET version = $3, state = $4, due = $5, data = $6
@@ -76,11 +78,12 @@ func storing(b, was *ledger.Bill) (statement, error) {
 	}
 	b.Version = 1 + rand.Int64N(1<<62)
 	if was.Version != 0 && restOf(b) == restOf(was) {
-		return statement{billUpdateState, []any{b.Partner, b.ID, b.Version, b.State, b.Due, string(data), was.Version}}, nil
+		args := []any{b.Partner, b.ID, b.Version, b.State, b.Due, string(data), was.Version}
+		return statement{billUpdateState, args}, nil
 	}
 	args := []any{
-		b.Partner, b.ID, b.Version, b.Upstream, b.State, b.AlsoAt, restOf(b).ends, b.Estimated, b.Ended, b.Denied, b.Due,
-		string(data), b.UnknownSince(), b.ResolvedAt(), b.DoubledAt(),
+		b.Partner, b.ID, b.Version, b.Upstream, b.State, b.AlsoAt, restOf(b).ends, b.Estimated, b.Ended, b.Denied,
+		b.Due, string(data), b.UnknownSince(), b.ResolvedAt(), b.DoubledAt(),
 	}
 	if was.Version == 0 {
 		return statement{billInsert, args}, nil

@@ -164,7 +164,8 @@ func (s *Store) DueReads(ctx context.Context, d Due) ([]DuePartner, error) {
 	const bill = "(" + firstDue + " = p.partner AND due <= $1 ORDER BY due LIMIT 1) IS NOT NULL"
 	const look = "(SELECT look" + looksOf + " = p.partner AND look > $2 AND look <= $3 ORDER BY look LIMIT 1)"
 	return readAll[DuePartner](ctx, s.db, "finding reads that are due", "SELECT p.partner, "+bill+", "+look+
-		" FROM billbridge_proven p WHERE "+bill+" OR "+look+" IS NOT NULL ORDER BY p.partner", s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
+		" FROM billbridge_proven p WHERE "+bill+" OR "+look+" IS NOT NULL ORDER BY p.partner",
+		s.stamp(d.Bills), s.stamp(d.Looks).Add(-lookLost), s.stamp(d.Looks))
 }
 
 // The bills of a partner whose reads are due. No other index has the expression, whatever the statistics say.
@@ -199,15 +200,17 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, d Due, now time.Ti
 		until := s.stamp(d.Looks)
 		since := until.Add(-lookLost)
 		if !found {
-			bill, found = find[string](q, firstLook+" = $1 AND look > $2 AND look <= $3 ORDER BY look LIMIT 1", id, since, until)
+			bill, found = find[string](q, firstLook+" = $1 AND look > $2 AND look <= $3 ORDER BY look LIMIT 1",
+				id, since, until)
 		}
 		if !found {
 			return r
 		}
 		r.Bill, r.At = ledger.Bill{Partner: id, ID: bill}, at
-		r.Bill = s.apply(q, r.Bill, []ledger.Event{{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}}).Bill
+		claimed := ledger.Event{Call: ledger.Call{At: now}, What: ledger.Claimed{For: claimLasts}}
+		r.Bill = s.apply(q, r.Bill, []ledger.Event{claimed}).Bill
 		for _, row := range list[Look](q, `
-			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index, not by that of looks
+			UPDATE billbridge_addresses SET look = $5 WHERE partner = $1 AND bill = $2 -- by this index
 				AND COALESCE(look, 0) > $3 AND COALESCE(look, 0) <= $4 RETURNING `+sealedAddress,
 			id, bill, since, until, at.Add(claimLasts)) {
 			switch l, err := s.keyring.address(row); {

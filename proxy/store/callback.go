@@ -138,7 +138,8 @@ func (s *Store) Accept(
 		}
 		// What comes again is no second look.
 		n := len(changes.args)
-		changes.text += fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE ordering = $%d AND seq <> 0
+		changes.text += fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks
+			WHERE ordering = $%d AND seq <> 0
 			AND address = $%d AND digest = $%d AND received > $%d)`, n+1, n+2, n+3, n+4)
 		changes.args = append(changes.args, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 	}

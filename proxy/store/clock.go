@@ -138,7 +138,8 @@ func (s upkeep) ConfirmClock(ctx context.Context, by Author, at time.Time) error
 		for left := true; left; {
 			_, err := s.sweep(ctx, w)
 			first, failed := readAll[time.Time](ctx, s.db, "looking for estimated ends", fmt.Sprintf(
-				"SELECT %s FROM billbridge_%s WHERE %s AND %[1]s >= $1 ORDER BY %[1]s LIMIT 1", w.by, w.table, w.rows), w.since())
+				"SELECT %s FROM billbridge_%s WHERE %s AND %[1]s >= $1 ORDER BY %[1]s LIMIT 1",
+				w.by, w.table, w.rows), w.since())
 			if err = cmp.Or(err, failed); err != nil {
 				return err
 			}

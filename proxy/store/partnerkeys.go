@@ -70,8 +70,9 @@ func checkKey(q tx, k PartnerKey) int {
 	}
 	if n := value[int](q, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner = $1 "+
 		"ORDER BY bill LIMIT %d) AS held", keyBills+1), k.Key); n > keyBills {
-		q.fail(&KeyConflict{Text: fmt.Sprintf("more than %d bills are stored under the key, and at most so many can become "+
-			"those of another partner, since all creates wait for that. Name the key with more bills first", keyBills)})
+		q.fail(&KeyConflict{Text: fmt.Sprintf("more than %d bills are stored under the key, and at most so many can "+
+			"become those of another partner, since all creates wait for that. Name the key with more bills first",
+			keyBills)})
 	}
 	const pending = " FROM billbridge_bills WHERE partner = $1 AND state = 'pending'"
 	if n := value[int](q, "SELECT count(*)"+pending, k.Key); n > 0 {
@@ -90,8 +91,8 @@ func checkKey(q tx, k PartnerKey) int {
 	}
 	if n := len(conflict.Bills); n > 0 {
 		conflict.Bills = conflict.Bills[:min(n, 3)]
-		conflict.Text = fmt.Sprintf("%d bill ids are at one backend under the key and at the other one under the partner. "+
-			"Assign each to one backend under both: billbridge bills read --assign", n)
+		conflict.Text = fmt.Sprintf("%d bill ids are at one backend under the key and at the other one under the "+
+			"partner. Assign each to one backend under both: billbridge bills read --assign", n)
 		q.fail(conflict)
 	}
 	return bills
@@ -148,7 +149,8 @@ func (s *partners) AddKey(
 				q.exec(statement.text, statement.args...)
 				q.exec("DELETE FROM billbridge_bills WHERE partner = $1 AND bill = $2", k.Key, both.ID)
 			}
-			orders := list[string](q, "SELECT "+orderOfPartner+" FROM billbridge_callbacks WHERE partner = $2 AND $1 <> ''",
+			orders := list[string](q, "SELECT "+orderOfPartner+" FROM billbridge_callbacks "+
+				"WHERE partner = $2 AND $1 <> ''",
 				k.Partner, k.Key)
 			for _, statement := range mergeKey {
 				q.exec(statement, k.Partner, k.Key)

@@ -137,7 +137,8 @@ func (s *partners) Prove(ctx context.Context, partner partner.ID) error {
 	}
 	generation := s.Generation()
 	err := s.exec(ctx, "recording a valid key",
-		"INSERT INTO billbridge_proven (partner) VALUES ("+ofPartner("$1")+") ON CONFLICT (partner) DO NOTHING", partner)
+		"INSERT INTO billbridge_proven (partner) VALUES ("+ofPartner("$1")+
+			") ON CONFLICT (partner) DO NOTHING", partner)
 	if err == nil {
 		s.proven.Store(partner, generation)
 	}
@@ -164,7 +165,8 @@ func (s *partners) MayHold(ctx context.Context, partner partner.ID) (bool, error
 			Rows   int
 		}](q, `
 			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
-				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
+				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses
+					WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
 				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_bills WHERE partner = $1 LIMIT 0 + $2) AS bills)`,
 			partner, UnprovenRows)
 		if held.Proven {

@@ -143,7 +143,7 @@ type dialect struct {
 	claim     string // the query for callbacks that can be claimed
 	each      string // the format of a comparison with each of the texts of an argument
 	seqs      string // the same for numbers
-	among     string // the format of a condition: one of some rows, %[2]s, for which %[3]s; with key %[1]s, of table %[4]s
+	among     string // a condition: one of some rows, %[2]s, for which %[3]s; with key %[1]s, of table %[4]s
 	waveRows  string // the columns of partners of a wave that are a JSON array in $2
 }
 
@@ -188,7 +188,8 @@ func (o Options) migrations(d dialect) (all []migration, err error) {
 	for i := range all {
 		m := &all[i]
 		if _, scanErr := fmt.Sscanf(m.text, "-- Readable from version %d.\n", &m.readableFrom); scanErr != nil {
-			err = errors.Join(err, fmt.Errorf("%s does not say from which version on it is readable: %w", m.name, scanErr))
+			err = errors.Join(err, fmt.Errorf("%s does not say from which version on it is readable: %w",
+				m.name, scanErr))
 		}
 	}
 	return all, err

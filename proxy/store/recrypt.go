@@ -39,7 +39,8 @@ func ChangeKey(ctx context.Context, url string, from, to []byte) (n int, err err
 			advisoryLock(q, exclusive, failOverLock) // a gateway that starts now waits, and sees the new key
 			now = serverTime(q)
 		}
-		if _, runs := find[string](q, "SELECT gateway FROM billbridge_gateways WHERE gateway <> $1 AND at >= $2 LIMIT 1",
+		if _, runs := find[string](q,
+			"SELECT gateway FROM billbridge_gateways WHERE gateway <> $1 AND at >= $2 LIMIT 1",
 			s.guard.gateway, now.Add(-aliveWithin)); runs {
 			q.fail(fmt.Errorf("a gateway has written to the store in the last %s: stop all gateways. One that was "+
 				"killed counts for so long", aliveWithin))

@@ -127,7 +127,8 @@ func (s *Store) Change(ctx context.Context, c Change) error {
 			if !is.At.IsZero() {
 				q.fail(&AlreadyStopped{is})
 			}
-			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2, stopped_reason = $3", c.At, c.By, c.Reason)
+			q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2, stopped_reason = $3",
+				c.At, c.By, c.Reason)
 		case Resumed:
 			oneRow(q, ErrState, `
 				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '', stopped_reason = ''

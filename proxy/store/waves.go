@@ -106,7 +106,8 @@ func (s waves) InWaves(ctx context.Context) (map[partner.ID]string, error) {
 // it returns ErrState. A zero since is any time.
 func (s waves) SetWave(ctx context.Context, w Wave, since time.Time, from ...WaveState) error {
 	c := Change{
-		Action: WaveChanged, By: w.By, Reason: w.Reason, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why,
+		Action: WaveChanged, By: w.By, Reason: w.Reason, At: w.Since, Subject: w.Name,
+		To: string(w.State), Evidence: w.Why,
 	}
 	return s.change(ctx, c, func(q tx, c *Change) {
 		was := value[Wave](q, "SELECT "+waveColumns+" FROM billbridge_waves WHERE name = $1", c.Subject)

@@ -123,6 +123,11 @@ type Request struct {
 	Fresh          bool            // on a connection that has carried no other call
 	SendCtx        context.Context // of a write: it is not sent after its end; else nil
 
+	Attempt // is set by Do
+}
+
+// An Attempt is what became of a request on its way.
+type Attempt struct {
 	Connected time.Time // when the call got its connection, or began if it had none
 	Reused    bool      // the connection has carried another call
 	wait      wait      // for a connection
