@@ -213,3 +213,27 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 func (r *callbackGateway) config(upstream, store string) string {
 	return anyPort + oneUpstream(upstream, r.back.url) + "store: {url: \"sqlite:" + r.file + "\"" + store + "}\n"
 }
+
+// A bill without its own address notifies the address of the registration. A registration is in v2, and so are the
+// callbacks to its address (field notes, Callbacks).
+func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		r := newCallbackGateway(t, "v2")
+		for _, merchant := range []string{"north", "north", "south"} { // a repeated registration gets the same address
+			play(r, `post 200 /auth/mapping {"apiKey":"demo-partner-key","memberId":"academy","merchantId":"MERCHANT","businessNumber":"1234567890","callbackUrl":"URL/registered","redirectUrl":"https://partner.example.com/back"} | "code":"0000"`,
+				"MERCHANT", merchant, "URL", r.partner.url)
+		}
+		first := r.addressAtUpstream(1)
+		equal(t, r.addressAtUpstream(2), first)
+		equal(t, r.addressAtUpstream(3) != first, true, first)
+		must(t, r.service.CompleteMapping(demoKey, "academy", "north"))
+		checkText(t, r.nthCallback(1).body, `"mappingStatus":"COMPLETED"`)
+		r.expect(newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north"), success)
+		checkText(t, r.back.last(t).body, "!callback")
+		must(t, r.service.Pay("", demoBill))
+		got := r.nthCallback(2)
+		equal(t, got.target, "/registered")
+		checkText(t, got.body, `"billId":"`+demoBill+`"`)
+	})
+}

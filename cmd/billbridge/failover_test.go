@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,4 +181,47 @@ func (b *failOverTrial) created(t *testing.T, bill string) {
 	if status != 200 || gjson.Get(answer, "code").String() != "0000" {
 		t.Fatalf("creating %s: %d %s", bill, status, answer)
 	}
+}
+
+// A synchronous standby has all that was acknowledged. While no standby is there, creates return 503 and are not sent. After its promotion they
+// are created once, at once: nothing counts as restored.
+func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
+	t.Parallel()
+	proxytest.OnlyLong(t)
+	b := newFailOverTrial(t, "legacy", ", failover: lossless")
+	b.decide(t, func(t *testing.T, s *store.Store) error {
+		return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(trialKey), To: "new", By: "anna", At: time.Now(), Forced: true})
+	})
+	b.pair.Synchronous()
+	b.startBoth(t)
+	b.created(t, "kept-1")
+	b.created(t, "kept-2")
+	b.pair.Stall()
+	var refusing sync.WaitGroup // both wait for the standby, for as long as a call waits for the store
+	for n, bill := range []string{"refused-1", "refused-2"} {
+		refusing.Go(func() {
+			gives(t, http.StatusServiceUnavailable, "without a standby")(b.callAt(t, n, "create", bill))
+			if n, _ := b.at(bill); n > 0 {
+				t.Errorf("%s was sent", bill)
+			}
+		})
+	}
+	refusing.Wait()
+	b.pair.FailOver()
+	for _, bill := range []string{"refused-1", "refused-2", "later"} {
+		proxytest.Eventually(t, func() bool { status, _ := b.call(t, "create", bill); return status == http.StatusOK },
+			func() string { return "the create of " + bill + " is refused after the fail-over" })
+	}
+	for _, bill := range []string{"kept-1", "kept-2", "refused-1", "refused-2", "later"} {
+		if _, answer := b.call(t, "create", bill); gjson.Get(answer, "code").String() != "BILL_001" {
+			t.Errorf("%s again: %s", bill, answer)
+		}
+		gives(t, 1, bill)(b.at(bill))
+	}
+	_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
+	if gjson.Get(status, "restored.by").Exists() {
+		t.Errorf("the store counts as restored: %s", status)
+	}
+	_, metrics := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/metrics", "")
+	has(t, metrics, `billbridge_store_failovers_total{outcome="proven"} 1`)
 }

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -57,8 +56,8 @@ func (o *Operator) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) 
 	now := clock.StoreTime.Add(clock.Offset) // of PostgreSQL, as that of the rows
 	for _, row := range rows {
 		var g Gateway
-		if err := json.Unmarshal([]byte(row.Info), &g); err != nil {
-			return nil, fmt.Errorf("what a gateway says of itself cannot be read: %w", err)
+		if json.Unmarshal([]byte(row.Info), &g) != nil {
+			continue // of another version
 		}
 		g.Own, g.Last = false, row.At
 		// Of two without a sign the later one comes first.

@@ -22,6 +22,7 @@ type passage struct {
 	ask  Probe
 	// probing has what the old backend says, once; nil if it is not probed before the ledger is read.
 	probing chan ProbeResult
+	atOld   ProbeResult // what it has said before the ledger is read
 }
 
 // route finds the route in a situation of which only the owner of the bill is missing.
@@ -51,7 +52,7 @@ func (p *passage) route(ctx context.Context) (Route, error) {
 		case !ok:
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream}
 		case !bill.OfOther(c.Merchant) && (bill.State == ledger.Owned || bill.Changed.After(p.d.restored)) &&
-			(p.probing == nil || bill.Changed.Before(c.Arrived)): // the probe may contradict an owner of since then
+			(p.atOld != Present || bill.Changed.Before(c.Arrived)): // the probe contradicts an owner of since then
 			at.owner = &owner
 		default:
 			at.likely, at.also = &owner, p.s.alsoAtOther(bill)
@@ -84,9 +85,9 @@ func (p *passage) probeFirst(ctx context.Context) bool {
 	}()
 	p.probing = result
 	select {
-	case found := <-result:
-		result <- found
-		return found == Absent
+	case p.atOld = <-result:
+		result <- p.atOld
+		return p.atOld == Absent
 	case <-time.After(ledgerWait):
 		return false
 	}

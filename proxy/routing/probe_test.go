@@ -150,6 +150,26 @@ func TestOwnerRecordedDuringAProbe(t *testing.T) {
 	}
 }
 
+// An owner that is recorded while the old backend hangs counts: nothing contradicts it.
+func TestOwnerRecordedWhileTheOldBackendHangs(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, routing.StageNew)
+	call := routing.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill, Merchant: shopA}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	d.goes("new")(d.Route(ctx, call, probes(func(ctx context.Context, _ string) routing.ProbeResult {
+		c, err := proxytest.On(d.store).Own(ctx, someone, bill, "new", d.now, d.now.Add(time.Hour), shopA)
+		if err == nil {
+			_, err = proxytest.On(d.store).Complete(ctx, c, ledger.Succeeded, d.now)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return routing.Unclear
+	})))
+}
+
 // A create is sent to the new backend only after the old one has answered "no such bill". A refusal of the caller does not say so.
 func TestUnclearProbeSendsNoCreate(t *testing.T) {
 	t.Parallel()
