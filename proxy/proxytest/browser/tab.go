@@ -175,9 +175,13 @@ next:
 	p.errors = nil
 }
 
-// Fits checks that the page is not wider than the screen.
+// Fits checks that the page is not wider than the screen, and can be read to its end on a phone.
 func (p *Tab) Fits(where string, l Look) {
 	p.T.Helper()
+	const most = 6000
+	if height := Run(p, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`)); l.Width < 600 && height > most {
+		p.T.Errorf("%s: the page is %d high, over %d", where, height, most)
+	}
 	if width := Run(p, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)); width > l.Width {
 		wide := Run(p, chromedp.Evaluate[[]string](fmt.Sprintf(`[...document.querySelectorAll("main *")]
 			.filter(e => e.getBoundingClientRect().right > %d)
