@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -223,7 +224,11 @@ func exerciseCallback(t *testing.T, table *translate.Table) {
 		}
 		for _, to := range table.Forms() {
 			for _, doc := range []string{`{}`, `{"apiKey":"k","billId":1,"x":{}}`, `{"apikey":"k","bill_id":1,"x":{}}`, `{"key":"k","id":"1","nr":"1","k":[1]}`, `{"data":{"apiKey":"k"}}`} {
-				if out, _, err := c.Translate(nil, []byte(doc), from, to); err != nil || strict(out) != nil {
+				out, _, err := c.Translate(nil, []byte(doc), from, to)
+				if err != nil && strings.Contains(err.Error(), "in case only") {
+					continue // of a table with a name such as keY
+				}
+				if err != nil || strict(out) != nil {
 					t.Fatalf("the callback %q became %q, %v", doc, out, err)
 				}
 			}

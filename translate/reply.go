@@ -57,7 +57,8 @@ func (c *Call) readReply(p *plan, status int, src []byte) (no UnusableReply) {
 			wrong += ", and the fields are not those of a success without an envelope"
 		}
 		alone := envelope[flagSlot].kind == absent && code.kind == absent
-		if is.proven && alone && (status == o.status[p.from] || o.status[p.from] == 0 && status/100 == statusOK/100) {
+		want := o.status[p.from] // 0 for any 2xx
+		if is.proven && alone && (want == 0 && status/100 == statusOK/100 || want != 0 && status == want) {
 			found, wrong = success, ""
 		}
 	}
