@@ -133,7 +133,7 @@ const maxBill = 100
 const longPart = 8
 
 // loggedBill returns the bill id of a call, or "" if it has none. A caller can write its key there, or a part of it,
-// which must not be shown. A short id can be a part of a key by chance.
+// which must not be shown. A short id is often a part of one, without a copy.
 func loggedBill(call *translate.Call) string {
 	if call == nil {
 		return ""

@@ -112,7 +112,7 @@ type storedUpstreams struct {
 	log   *slog.Logger
 }
 
-// check refuses a config that drops, renames or moves an upstream whose bills or callback addresses are in the store.
+// check refuses a config that drops, renames or moves an upstream that has bills or callback addresses in the store.
 // It changes nothing.
 func (u storedUpstreams) check(ctx context.Context, c *config.Config) error {
 	if u.store == nil {
